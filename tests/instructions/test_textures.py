@@ -164,6 +164,18 @@ def test_channels_and_formats(engine: EngineName, kernels: dict[str, CompiledKer
 
 
 @ENGINES
+def test_four_texels_of_one_channel(engine: EngineName, kernels: dict[str, CompiledKernel], tmp_path: Path) -> None:
+    data = RANDOM.random((8, 9, 2)).astype(np.float32)
+    x, y = places(9), places(8)
+    t = texture(data, tmp_path, "channels = 2")
+    found = run(kernels["gathers"], engine, tmp_path, t=t, n=COUNT, x=x, y=y, out=f"f32[{COUNT}, 4]")["out"]
+    left, top = np.floor(x - np.float32(0.5)), np.floor(y - np.float32(0.5))
+    corners = [(0, 1), (1, 1), (1, 0), (0, 0)]  # the order in which OpenGL gives them, too
+    expected = [looked_up(data[..., 1], [left + across, top + down], "clamp") for across, down in corners]
+    assert np.array_equal(found, np.stack(expected, axis=1).astype(np.float32))
+
+
+@ENGINES
 def test_surfaces(engine: EngineName, kernels: dict[str, CompiledKernel], tmp_path: Path) -> None:
     data = RANDOM.random((6, 10, 4)).astype(np.float32)
     given = {"from": texture(data, tmp_path, "channels = 4", "surface"), "to": "surface(f32[6, 10, 4], channels = 4)"}

@@ -32,3 +32,6 @@ extern "C" __global__ void copies(cudaSurfaceObject_t from, cudaSurfaceObject_t 
 }
 extern "C" __global__ void outside(cudaSurfaceObject_t from, float *out) { out[0] = surf2Dread<float>(from, 4096, 0); }
 extern "C" __global__ void anything(unsigned long long handle, float *out) { out[threadIdx.x] = tex1Dfetch<float>(handle, 0); }
+extern "C" __global__ void gathers(cudaTextureObject_t t, int n, const float *x, const float *y, float4 *out) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = tex2Dgather<float4>(t, x[i], y[i], 1);
+}

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from kerncast.execute.live import Call, LiveKernel, LiveMemory, Work
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.execute.setup.dataflow import UNKNOWN
+from kerncast.execute.setup.textures import OBJECT_BYTES, TextureObject
 from kerncast.launch import Extent, Memory, Region
-from kerncast.ptx import Variable
+from kerncast.ptx import Trait, Variable
 from kerncast.recording import EVENT, LAUNCH, ContentsWriter, Group, KeptLaunch
 from kerncast.traces import Allocation
 
@@ -164,10 +165,15 @@ class Capture:
         variables = {kernel.addresses[each.name] - GLOBAL_BASE: each for each in kernel.linked.globals}
         deciding = kernel.reaches(use.deciding, call.parameters, memory)
         chosen = _chosen(memory.allocations, call, set(variables), is_known=UNKNOWN not in use.read | use.written)
+        objects = _objects(chosen, kernel, memory)
+        if deciding is not None:  # what a texture reads decides where its object does
+            deciding |= {data.start for start, data in objects.items() if start in deciding}
+        chosen = sorted({each.start: each for each in (*chosen, *objects.values())}.values(), key=lambda a: a.start)
         is_whole, regions = True, []
         for each in chosen:
             chunks: tuple[str, ...] | None = ()
-            if deciding is None or each.start in deciding or _is_constant(variables.get(each.start)):
+            is_needed = each.start in objects or _is_constant(variables.get(each.start))
+            if deciding is None or each.start in deciding or is_needed:
                 chunks = self._contents.keep_memory(memory.bytes_at(each.address, each.nbytes))
             is_whole &= chunks is not None
             regions.append(Region(each.name, each.address, each.nbytes, chunks or ()))
@@ -182,6 +188,20 @@ class Capture:
         ]
         regions = tuple(Region(each.name, each.address, each.nbytes, chunks or ()) for each, chunks in kept)
         return Memory(self._contents.path, call.parameters, regions, (), all(chunks is not None for _, chunks in kept))
+
+
+def _objects(chosen: list[Allocation], kernel: LiveKernel, memory: LiveMemory) -> dict[int, Allocation]:
+    """Return what the objects of textures and surfaces among some allocations read, by the start of each object."""
+    if not any(ins.opcode.has(Trait.SAMPLED) for ins in kernel.linked.function.instructions):
+        return {}
+    found = {}
+    for each in chosen:
+        is_object = each.nbytes == OBJECT_BYTES
+        said = TextureObject.unpacked(memory.bytes_at(each.address, OBJECT_BYTES)) if is_object else None
+        data = memory.find(said.address) if said is not None else None
+        if data is not None:
+            found[each.start] = data
+    return found
 
 
 def _is_constant(variable: Variable | None) -> bool:

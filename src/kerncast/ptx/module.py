@@ -214,7 +214,7 @@ class Instruction:
         if self.is_copy:
             size = self.operands[2] if len(self.operands) > 2 else None
             return size.value if isinstance(size, Immediate) else 0
-        if self.root == "tex":
+        if self.opcode.has(Trait.SAMPLED) and not self.type.startswith("b"):
             return _TEXEL_BYTES
         data = next((each for each in self.operands if isinstance(each, Vector)), None)
         return TYPE_BITS.get(self.type, 0) // 8 * (len(data.elements) if data else 1)

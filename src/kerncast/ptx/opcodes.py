@@ -188,6 +188,7 @@ isspacep             | -       | -       |
 ld ldu               | memory  | -       | access=load
 st                   | memory  | -       | access=store results=0
 tex                  | memory  | -       | access=load sampled pipe=lsu machine=TEX | 1d 2d 3d a1d a2d
+tld4                 | memory  | -       | access=load sampled pipe=lsu machine=TLD4 | 2d a2d
 suld                 | memory  | -       | access=load sampled pipe=lsu machine=SULD | 1d 2d 3d a1d a2d
 sust                 | memory  | -       | access=store sampled pipe=lsu machine=SUST results=0 | 1d 2d 3d a1d a2d
 atom                 | memory  | -       | access=atomic lane | add min max inc dec exch cas and or xor
@@ -421,6 +422,10 @@ cp.async.wait_group |                             |                             
 tex               | f32 s32 u32 > f32 s32         | v4! 1d 2d 3d a1d a2d                | 2 | address 1
 tex               | f32 s32 u32 > f32             | v4! level! 1d 2d 3d a1d a2d         | 3 | address 1
 tex               | f32 s32 u32 > f32             | v4! grad! 1d 2d 3d a1d a2d          | 4 | address 1
+tld4              | f32 s32 u32 > f32             | v4! r! 2d a2d                       | 2 | address 1
+tld4              | f32 s32 u32 > f32             | v4! g! 2d a2d                       | 2 | address 1
+tld4              | f32 s32 u32 > f32             | v4! b! 2d a2d                       | 2 | address 1
+tld4              | f32 s32 u32 > f32             | v4! a! 2d a2d                       | 2 | address 1
 suld              | b8 b16 b32 b64                | b! v2 v4 1d 2d 3d a1d a2d trap clamp zero | 2 | address 1
 sust              | b8 b16 b32 b64                | b! v2 v4 1d 2d 3d a1d a2d trap clamp zero | 2 | address 0
 activemask        | b32                           |                                     | 1
@@ -460,7 +465,7 @@ cvt.rs | It rounds stochastically; cvt.rn is executed.
 cp.async.bulk cp.async.mbarrier cp.reduce mbarrier tensormap | Asynchronous copies of this kind are not executed yet.
 tcgen05 | Not executed are pairs of blocks (cta_group::2), shift, sparse, weight-stationary and 4- and 6-bit products.
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
-tld4 txq sured suq istypep | Of textures and surfaces tex, suld.b and sust.b are executed.
+txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.
 clusterlaunchcontrol multimem | Clusters that take work from others, and memory of several GPUs: not executed yet.
 """
 

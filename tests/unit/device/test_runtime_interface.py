@@ -102,13 +102,13 @@ def test_properties_end_where_they_end(tmp_path: Path) -> None:
 
 
 MISSING = r"""
-#undef cudaMallocArray
-int cudaMallocArray();
+#undef cudaFreeMipmappedArray
+int cudaFreeMipmappedArray();
 int cuTexObjectCreate();
 int cuGetExportTable();
 int main(void) {
   void *table = &table;
-  SAY(cudaMallocArray(0, 0, 0, 0, 0));
+  SAY(cudaFreeMipmappedArray(0));
   SAY(cudaGetLastError());
   SAY(cuTexObjectCreate(0, 0, 0, 0));
   SAY(cuTexObjectCreate(0, 0, 0, 0));
@@ -119,9 +119,9 @@ int main(void) {
 
 
 def test_what_is_not_there_is_told_once(tmp_path: Path) -> None:
-    body = MISSING.replace("int cudaMallocArray();", "")
+    body = MISSING.replace("int cudaFreeMipmappedArray();", "")
     with StubDevice() as device:
         done = run_on(device, program(tmp_path, body), libraries())
     numbers = [line.rsplit(" ", 1)[1] for line in done.stdout.splitlines()]
     assert numbers == ["801", "801", "801", "801", "500", "0"]
-    assert device.said(Message.MISSING) == [b"cudaMallocArray", b"cuTexObjectCreate"]
+    assert device.said(Message.MISSING) == [b"cudaFreeMipmappedArray", b"cuTexObjectCreate"]

@@ -90,7 +90,7 @@ def test_facts_of_the_isa() -> None:
         "barrier.cluster.wait",
     }
     assert {name for name, each in OPCODES.items() if each.access is MemoryAccess.LOAD} == {
-        "ld", "ldu", "ldmatrix", "tex", "suld"
+        "ld", "ldu", "ldmatrix", "tex", "tld4", "suld"
     }  # fmt: skip
     assert {name for name, each in OPCODES.items() if each.access is MemoryAccess.STORE} == {
         "st", "stmatrix", "sust", "tcgen05.alloc"

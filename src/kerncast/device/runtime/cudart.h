@@ -47,6 +47,13 @@ void *kc_host_function_of(kc_function *function);
 /* The memory of a variable that the program was compiled with. */
 int kc_symbol_of(const void *symbol, uint64_t *address, size_t *bytes);
 
+/* cudart_arrays.c: a box of an array, whose places and sizes count texels. */
+struct kc_array_box {
+  char *corner;
+  size_t texel, pitch, slice;
+};
+int kc_box_of_array(cudaArray_const_t array, struct cudaPos place, struct cudaExtent size, struct kc_array_box *box);
+
 /* cudart_memory.c: the rows that a copy in three dimensions moves. */
 struct kc_copy_of_rows {
   void *to;

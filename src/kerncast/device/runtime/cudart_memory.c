@@ -293,9 +293,27 @@ static char *corner(struct cudaPitchedPtr box, struct cudaPos place) {
   return (char *)box.ptr + (place.z * box.ysize + place.y) * box.pitch + place.x;
 }
 
+/* Where one side of a copy is an array, its size is told in texels. */
+static int read_copy_of_array(const struct cudaMemcpy3DParms *given, struct kc_copy_of_rows *copy) {
+  struct kc_array_box to = {0}, from = {0};
+  struct cudaExtent size = given->extent;
+  int error = KC_OK;
+  if (given->dstArray) error = kc_box_of_array(given->dstArray, given->dstPos, size, &to);
+  if (!error && given->srcArray) error = kc_box_of_array(given->srcArray, given->srcPos, size, &from);
+  if (error) return error;
+  struct cudaPitchedPtr a = given->dstPtr, b = given->srcPtr;
+  if (!given->dstArray) to = (struct kc_array_box){corner(a, given->dstPos), from.texel, a.pitch, a.pitch * a.ysize};
+  if (!given->srcArray) from = (struct kc_array_box){corner(b, given->srcPos), to.texel, b.pitch, b.pitch * b.ysize};
+  if (to.texel != from.texel || !to.corner || !from.corner) return KC_INVALID_VALUE;
+  *copy = (struct kc_copy_of_rows){
+      to.corner, from.corner,
+      {to.pitch, from.pitch, size.width * to.texel, size.depth ? size.height : 0, size.depth, to.slice, from.slice}};
+  return KC_OK;
+}
+
 int kc_read_copy(const struct cudaMemcpy3DParms *given, struct kc_copy_of_rows *copy) {
   if (!given) return KC_INVALID_VALUE;
-  if (given->srcArray || given->dstArray) return kc_missing("copies of arrays");
+  if (given->srcArray || given->dstArray) return read_copy_of_array(given, copy);
   struct cudaExtent size = given->extent;
   struct cudaPitchedPtr to = given->dstPtr, from = given->srcPtr;
   if (!to.ptr || !from.ptr) return size.width && size.height && size.depth ? KC_INVALID_VALUE : KC_OK;
@@ -455,7 +473,7 @@ cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr box, int value, struct cudaE
 }
 PER_THREAD(cudaMemset3DAsync, ptsz);
 
-/* --- arrays: there are none, but what would be in them can be described --- */
+/* --- what is in arrays --- */
 
 struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind kind) {
   return (struct cudaChannelFormatDesc){x, y, z, w, kind};

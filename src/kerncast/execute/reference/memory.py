@@ -484,11 +484,12 @@ class Objects:
     def read(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run tex or suld; returns what it touched."""
         elements = _listed(ins.operands[0])
-        kind = "u4" if ins.root == "tex" else f"u{TYPE_BITS[ins.type] // 8}"
+        is_surface = ins.type.startswith("b")
+        kind = f"u{TYPE_BITS[ins.type] // 8}" if is_surface else "u4"
         results = np.zeros((len(elements), len(threads)), kind)
         parts: list[Part] = []
         for use in self._uses(ins, ins.operands[1], threads):
-            parts += self._fetch(use, results) if ins.root == "tex" else self._read_surface(use, results)
+            parts += self._read_surface(use, results) if is_surface else self._fetch(use, results)
         for element, value in zip(elements, results, strict=True):
             self._threads.write(element, value, threads)
         return parts
@@ -503,7 +504,11 @@ class Objects:
                 parts.extend([part] * counts)
             return values
 
-        values = np.ascontiguousarray(texels.fetch(use.found, use.coordinates, use.layer, load)).view(np.uint32)
+        component = next((n for n, name in enumerate("rgba") if name in use.ins.modifiers), None)
+        if component is None:
+            values = texels.fetch(use.found, use.coordinates, use.layer, load)
+        else:
+            values = texels.gather(use.found, use.coordinates, use.layer, load, component)
         results[:, use.which] = values[: len(results)]
         return parts
 
@@ -546,7 +551,7 @@ class Objects:
         """Yield the objects that threads name."""
         assert isinstance(place, Address)
         dims, is_layered = texels.dimensions_of(next(m for m in ins.modifiers if m in ins.opcode.one_of))
-        kind = ins.type if ins.root == "tex" else "s32"
+        kind = "s32" if ins.type.startswith("b") else ins.type  # of surfaces and of textures
         handles = self._memory.addresses(Address(place.base, place.offset), threads)
         for handle in np.unique(handles).tolist():
             which = np.flatnonzero(handles == np.uint64(handle))

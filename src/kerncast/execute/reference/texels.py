@@ -42,38 +42,57 @@ def dimensions_of(name: str) -> tuple[int, bool]:
 
 
 def fetch(found: TextureObject, coordinates: list[AnyArray], layer: AnyArray | None, load: Loader) -> AnyArray:
-    """Return [4, lanes] what a texture holds at coordinates: floats, or whole numbers where these are stored."""
+    """Return [4, lanes] the patterns of what a texture holds at coordinates: of floats, or of integers as they are."""
     by_index = coordinates[0].dtype.kind == "i"
-    is_linear = bool(found.flags & IS_LINEAR) and not by_index
-    sizes = (found.width, found.height, found.depth)
+    reads_floats = found.kind == FLOAT or bool(found.flags & READS_NORMALIZED)
+    is_linear = bool(found.flags & IS_LINEAR) and reads_floats and not by_index
     axes = [_axis(found, number, at, is_linear) for number, at in enumerate(coordinates)]
-    lanes = len(coordinates[0])
     total = None
     for corner in product((0, 1), repeat=len(axes)) if is_linear else [(0,) * len(axes)]:
-        address, valid, weight = (
-            np.full(lanes, _signed(found.address), np.int64),
-            np.ones(lanes, np.bool_),
-            np.ones(lanes),
-        )
-        steps = (_signed(found.element_bytes * found.components), _signed(found.pitch), _signed(found.slice))
-        for number, bit in enumerate(corner):
-            index, part = axes[number]
-            index = index + bit
-            inside = (index >= 0) & (index < sizes[number])
-            if by_index or _mode(found, number) == BORDER:
-                valid &= inside
-            elif _mode(found, number) == WRAP:
-                index = index % max(1, sizes[number])
-            address += np.clip(index, 0, max(0, sizes[number] - 1)) * steps[number]
+        values = _at_corner(found, axes, (corner, by_index), layer, load)
+        weight = np.ones(len(coordinates[0]), np.float32)
+        for bit, (_, part) in zip(corner, axes, strict=True):
             weight = weight * (part if bit else 1 - part)
-        if layer is not None:
-            address += np.clip(layer.astype(np.int64), 0, max(0, found.layers - 1)) * _signed(found.slice)
-        values = _texels(found, address, valid, load, counts=not corner[0])
-        part_of = values * weight.astype(np.float32) if is_linear else values
+        part_of = values * weight if is_linear else values
         total = part_of if total is None else total + part_of
-    assert total is not None
-    values_of_all: AnyArray = total
-    return values_of_all
+    patterns: AnyArray = np.ascontiguousarray(total).view(np.uint32)
+    return patterns
+
+
+def gather(
+    found: TextureObject, coordinates: list[AnyArray], layer: AnyArray | None, load: Loader, component: int
+) -> AnyArray:
+    """Return [4, lanes] one component of the texels at (0, 1), (1, 1), (1, 0) and (0, 0)."""
+    axes = [_axis(found, number, at, True) for number, at in enumerate(coordinates)]
+    corners = ((0, 1), (1, 1), (1, 0), (0, 0))
+    values = [_at_corner(found, axes, (corner, False), layer, load)[component] for corner in corners]
+    patterns: AnyArray = np.ascontiguousarray(np.stack(values)).view(np.uint32)
+    return patterns
+
+
+def _at_corner(
+    found: TextureObject,
+    axes: list[tuple[AnyArray, AnyArray]],
+    which: tuple[tuple[int, ...], bool],
+    layer: AnyArray | None,
+    load: Loader,
+) -> AnyArray:
+    """Return [4, lanes] the texels at a corner, given whether it is named by index."""
+    corner, by_index = which
+    sizes, lanes = (found.width, found.height, found.depth), len(axes[0][0])
+    steps = (_signed(found.element_bytes * found.components), _signed(found.pitch), _signed(found.slice))
+    address, valid = np.full(lanes, _signed(found.address), np.int64), np.ones(lanes, np.bool_)
+    for number, bit in enumerate(corner):
+        index = axes[number][0] + bit
+        inside = (index >= 0) & (index < sizes[number])
+        if by_index or _mode(found, number) == BORDER:
+            valid &= inside
+        elif _mode(found, number) == WRAP:
+            index = index % max(1, sizes[number])
+        address += np.clip(index, 0, max(0, sizes[number] - 1)) * steps[number]
+    if layer is not None:
+        address += np.clip(layer.astype(np.int64), 0, max(0, found.layers - 1)) * _signed(found.slice)
+    return _texels(found, address, valid, load, counts=not corner[0])
 
 
 def _mode(found: TextureObject, number: int) -> int:
@@ -103,9 +122,10 @@ def _axis(found: TextureObject, number: int, at: AnyArray, is_linear: bool) -> t
 
 
 def _texels(found: TextureObject, address: AnyArray, valid: AnyArray, load: Loader, *, counts: bool) -> AnyArray:
+    """Return [4, lanes] singles, or integers of 32 bits."""
     letter = {FLOAT: "f", SIGNED: "i"}.get(found.kind, "u")
     if found.element_bytes not in {1, 2, 4} or f"{letter}{found.element_bytes}" == "f1":
-        return np.zeros((4, len(address)), np.uint32)  # nothing that CUDA makes
+        return np.zeros((4, len(address)), np.float32)  # nothing that CUDA makes
     code = f"{letter}{found.element_bytes}"
     values = np.zeros((4, len(address)), code)
     for component in range(min(found.components, 4)):

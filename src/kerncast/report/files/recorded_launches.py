@@ -26,6 +26,8 @@ from kerncast.report.files.toml_text import toml_key, toml_path, toml_text
 Bytes = npt.NDArray[np.uint8]
 
 _POINTER_BYTES = 8
+#: Parameters that a launch file cannot state: it would have to say what the object says.
+_OBJECTS = frozenset({"cudaTextureObject_t", "cudaSurfaceObject_t"})
 _NUMBERS = {"i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
             "f16": "e", "f32": "f", "f64": "d"}  # fmt: skip
 _NUMPY = {"i": "i", "u": "u", "f": "f"}
@@ -191,6 +193,8 @@ class _Values:
     def text(self, name: str, declared: Parameter | None, raw: bytes) -> str:
         """Return an argument; raises UnsupportedError for one that a launch file cannot state."""
         address, region = self._pointed(declared, raw)
+        if declared is not None and declared.type_text in _OBJECTS:
+            raise UnsupportedError(f"{name} is an object of a texture or surface")
         if region is not None:
             return self._pointer(name, region, address)
         if declared is not None and declared.is_pointer:

@@ -1,4 +1,4 @@
-"""Reads textures, reads and writes surfaces: ``tex``, ``suld`` and ``sust`` by the handle of an object.
+"""Reads textures, reads and writes surfaces: ``tex``, ``tld4``, ``suld`` and ``sust`` by the handle of an object.
 
 A handle is the address of an object in global memory (see ``execute.setup.textures``). Whatever a kernel makes of one,
 each texel is read through the checked loads of global memory. Of a request that needs several texels of a row, the
@@ -34,6 +34,8 @@ _HANDLE, _MASK = Value("%handle", I64), Value("%mask", "i32")
 _COORDINATES = tuple(Value(f"%at{n}", I32) for n in range(4))
 _COUNTERS = PARAMETERS[2]
 _COMPONENTS = 4
+#: Two bits for each corner of four texels: its place in the result.
+_GATHERED = 0b01_00_10_11
 _FRACTION = 256.0  # weights of a linear filter have 8 bits
 
 
@@ -51,15 +53,16 @@ class _Kind:
     is_layered: bool
     by_index: bool
     """whether coordinates are whole numbers"""
-    is_float: bool
-    """whether the result is"""
     operation: traces.Operation | None
+    component: int | None
+    """the one that tld4 gathers of four texels"""
 
     @property
     def name(self) -> str:
         """Name of the function."""
-        parts = (self.dimensions, self.is_layered, self.by_index, self.is_float)
-        return "tex_" + "_".join(str(int(part)) for part in parts) + ("" if self.operation is not None else "_plain")
+        parts = (self.dimensions, self.is_layered, self.by_index)
+        verb = "tex_" if self.component is None else f"tld4_{self.component}_"
+        return verb + "_".join(str(int(part)) for part in parts) + ("" if self.operation is not None else "_plain")
 
 
 def fetch(o: Operation, number: int, counters: Value, operation: traces.Operation | None) -> None:
@@ -68,7 +71,8 @@ def fetch(o: Operation, number: int, counters: Value, operation: traces.Operatio
     target, place = o.ins.operands[:2]
     assert isinstance(place, Address)
     dimensions, is_layered = dimensions_of(o)
-    kind = _Kind(dimensions, is_layered, o.type == "s32", o.ins.types[0] == "f32", operation)
+    component = next((n for n, name in enumerate("rgba") if o.has(name)), None)
+    kind = _Kind(dimensions, is_layered, o.type == "s32", operation, component)
     if kind.name not in emit.unit:
         _define_fetch(emit.unit, kind)
     given = [o.block.source(each, "b32") for each in place.coordinates[: dimensions + is_layered]]
@@ -151,6 +155,13 @@ class _Object:
         return self.emit.splat(self.fields[name])
 
 
+def _filters(found: _Object) -> Value:
+    """Return whether an object filters what it reads: floats, and integers that are read as such."""
+    emit = found.emit
+    reads = emit.binary("or", emit.compare("eq", found.fields["kind"], FLOAT), found.has(READS_NORMALIZED))
+    return emit.binary("and", found.has(IS_LINEAR), reads)
+
+
 @dataclass(frozen=True, slots=True)
 class _Axis:
     """Where lanes read along one dimension."""
@@ -169,29 +180,48 @@ class _Fetch:
 
     def __init__(self, emit: Emitter, kind: _Kind, found: _Object) -> None:
         self.emit, self.kind, self.found = emit, kind, found
-        can_filter = kind.is_float and not kind.by_index
-        self.is_linear = found.has(IS_LINEAR) if can_filter else Value("false", "i1")
+        gathers = kind.component is not None
+        self.is_linear = Value("false", "i1") if kind.by_index or gathers else _filters(found)
+        self.lies_between = Value("true", "i1") if gathers else self.is_linear
         self.shadow = emit.allocate("[64 x i8]")
         self.raw = emit.allocate(I32)
 
     def write(self, out: Value) -> None:
         """Write the loop over the texels that the result is made of."""
-        emit, found = self.emit, self.found
+        emit = self.emit
         axes = [self._axis(number) for number in range(self.kind.dimensions)]
         emit.store(integer("<8 x i64>", 0), self.shadow, 64)
-        corners = emit.op(f"select {self.is_linear.typed}, i32 {1 << len(axes)}, i32 1", "i32")
-        components = emit.intrinsic("umin", found.fields["components"], integer("i32", _COMPONENTS))
+        corners = emit.op(f"select {self.lies_between.typed}, i32 {1 << len(axes)}, i32 1", "i32")
         with emit.count_up(corners) as corner:
             address, valid, weight = self._texel(axes, corner)
-            with emit.count_up(components) as component:
-                at = emit.mul(component, found.fields["element_bytes"])
-                counts = emit.binary("or", component, emit.and_(corner, 1))
-                self._load(emit.add(address, emit.splat(emit.resize(at, "i64"))), valid, (corner, counts))
-                place = emit.index(out, vector("i32"), component)
-                self._add(place, valid, weight)
+            if self.kind.component is not None:
+                self._gather(out, corner, address, valid)
+            else:
+                self._all_components(out, corner, (address, valid, weight))
         for offset in (16, 24):  # sectors and lines of further rows
             amount = emit.load(emit.at(self.shadow, offset), "i64")
             emit.increase(emit.at(_COUNTERS, offset), amount)
+
+    def _all_components(self, out: Value, corner: Value, texel: tuple[Value, Value, Value]) -> None:
+        """Write the components of a corner."""
+        emit, found, (address, valid, weight) = self.emit, self.found, texel
+        components = emit.intrinsic("umin", found.fields["components"], integer("i32", _COMPONENTS))
+        with emit.count_up(components) as component:
+            at = emit.mul(component, found.fields["element_bytes"])
+            counts = emit.binary("or", component, emit.and_(corner, 1))
+            self._load(emit.add(address, emit.splat(emit.resize(at, "i64"))), valid, (corner, counts))
+            self._add(emit.index(out, vector("i32"), component), valid, weight)
+
+    def _gather(self, out: Value, corner: Value, address: Value, valid: Value) -> None:
+        """Write one component of a corner: results are those at (0, 1), (1, 1), (1, 0) and (0, 0)."""
+        emit, fields = self.emit, self.found.fields
+        component = integer("i32", self.kind.component or 0)
+        valid = emit.and_(valid, emit.splat(emit.compare("ugt", fields["components"], component)))
+        at = emit.mul(fields["element_bytes"], component)
+        place = emit.add(address, emit.splat(emit.resize(at, "i64")))
+        self._load(place, valid, (corner, emit.and_(corner, 1)))
+        slot = emit.and_(emit.lshr(integer("i32", _GATHERED), emit.shl(corner, 1)), 3)
+        self._add(emit.index(out, vector("i32"), slot), valid, real(F32, 1.0))
 
     def _axis(self, number: int) -> _Axis:
         emit, found, given = self.emit, self.found, _COORDINATES[number]
@@ -209,10 +239,11 @@ class _Fetch:
         scaled = emit.binary("fmul", folded, emit.cast("uitofp", size, "float"))
         is_normalized = found.has(IS_NORMALIZED)
         place = emit.select(is_normalized, scaled, place)
-        place = emit.select(self.is_linear, emit.binary("fsub", place, real(F32, 0.5)), place)
+        place = emit.select(self.lies_between, emit.binary("fsub", place, real(F32, 0.5)), place)
         whole = emit.intrinsic("floor", place)
         steps = emit.intrinsic("rint", emit.binary("fmul", emit.binary("fsub", place, whole), real(F32, _FRACTION)))
         weight = emit.binary("fmul", steps, real(F32, 1 / _FRACTION))
+        weight = emit.select(emit.compare("ord", weight, weight), weight, real(F32, 0.0))  # far outside
         index = emit.call("llvm.fptosi.sat.v32i32.v32f32", I32, whole)
         # Two texels outside are as good as more, and one more than these is a number still.
         index = emit.intrinsic("smin", emit.intrinsic("smax", index, integer(I32, -2)), emit.add(size, 1))
@@ -282,17 +313,14 @@ class _Fetch:
         extended = emit.ashr(emit.shl(raw, above), above)
         is_signed = emit.compare("eq", fields["kind"], SIGNED)
         value = emit.select(is_signed, extended, raw)
-        if self.kind.is_float:
-            value = emit.select(emit.compare("eq", fields["kind"], FLOAT), self._number(raw), value)
-            is_integer = emit.compare("ne", fields["kind"], FLOAT)
-            reads = emit.binary("and", is_integer, self.found.has(READS_NORMALIZED))
-            value = emit.select(reads, self._normalized(raw, extended, is_signed), value)
-            value = emit.select(valid, value, integer(I32, 0))
-            part = emit.binary("fmul", emit.cast("bitcast", value, F32), weight)
-            total = emit.binary("fadd", emit.cast("bitcast", before, F32), part)
-            value = emit.select(self.is_linear, emit.cast("bitcast", total, I32), value)
-        else:
-            value = emit.select(valid, value, integer(I32, 0))
+        value = emit.select(emit.compare("eq", fields["kind"], FLOAT), self._number(raw), value)
+        is_integer = emit.compare("ne", fields["kind"], FLOAT)
+        reads = emit.binary("and", is_integer, self.found.has(READS_NORMALIZED))
+        value = emit.select(reads, self._normalized(raw, extended, is_signed), value)
+        value = emit.select(valid, value, integer(I32, 0))
+        part = emit.binary("fmul", emit.cast("bitcast", value, F32), weight)
+        total = emit.binary("fadd", emit.cast("bitcast", before, F32), part)
+        value = emit.select(self.is_linear, emit.cast("bitcast", total, I32), value)
         emit.store(emit.select(emit.mask_lanes(self.found.mask), value, before), place, 64)
 
     def _number(self, raw: Value) -> Value:
@@ -304,10 +332,8 @@ class _Fetch:
     def _normalized(self, raw: Value, extended: Value, is_signed: Value) -> Value:
         """Return the patterns of integers as parts of the largest one: 0 to 1, or -1 to 1."""
         emit = self.emit
-        bits = emit.and_(emit.mul(self.found.fields["element_bytes"], 8), 31)
-        most = emit.sub(emit.shl(integer("i32", 1), bits), 1)
-        least_bits = emit.and_(emit.sub(bits, 1), 31)
-        most_signed = emit.sub(emit.shl(integer("i32", 1), least_bits), 1)
+        bits = emit.and_(emit.sub(integer("i32", 32), emit.mul(self.found.fields["element_bytes"], 8)), 31)
+        most, most_signed = (emit.lshr(integer("i32", whole), bits) for whole in (0xFFFFFFFF, 0x7FFFFFFF))
         plain = emit.binary("fdiv", emit.cast("uitofp", raw, "float"), emit.splat(emit.cast("uitofp", most, "float")))
         signed = emit.binary(
             "fdiv", emit.cast("sitofp", extended, "float"), emit.splat(emit.cast("sitofp", most_signed, "float"))
@@ -443,4 +469,4 @@ def _access_surface(emit: Emitter, kind: _Surface, address: Value, mask: Value) 
         emit.store(emit.load(emit.at(found, place), f"i{8 * kind.size}", 1), emit.at(merged, place), 1)
 
 
-ACCESSES = {"tex": fetch, "suld": read_surface, "sust": write_surface}
+ACCESSES = {"tex": fetch, "tld4": fetch, "suld": read_surface, "sust": write_surface}
