@@ -16,6 +16,7 @@ COMMANDS = {
     "gpus": "of_machine",
     "occupancy": "of_kernels", "measure": "of_machine", "collect": "of_machine", "train": "of_studies",
     "evaluate": "of_studies", "study": "of_studies", "cache": "of_machine", "doctor": "of_machine",
+    "explain": "of_machine",
 }  # fmt: skip
 
 

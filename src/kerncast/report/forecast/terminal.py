@@ -199,5 +199,5 @@ def _print_total(forecast: Forecast, console: Console) -> None:
 def _print_end(forecast: Forecast, notes: Sequence[str], console: Console) -> None:
     timing = describe_timing(forecast.predictions[0].timing)
     models = " and ".join(dict.fromkeys(p.model for p in forecast.predictions))
-    console.print(f"Timing: {timing}. Model: {models}.", highlight=False)
+    console.print(f"Timing: {timing}. Model: {models}. Terms: kerncast explain.", highlight=False)
     print_notes(notes, console)

@@ -338,7 +338,8 @@ _MOST_HOT_LINES = 10
 _MOST_ROOFS = 6
 _MOST_STATES = 2
 _SHARE_COLUMNS, _STATES_COLUMNS = 8, 44
-_MEANINGS = {
+#: What a warp waits for in each of its states, by Nsight Compute's names.
+STALLS = {
     "selected": "nothing: it issues",
     "not_selected": "another warp that issues",
     "wait": "an arithmetic result",
@@ -381,7 +382,7 @@ def warp_tables(profile: KernelProfile, gpu: GPU | None) -> Iterator[Table]:
             each.state,
             describe_share(each.warp_cycles, found.warp_cycles),
             f"{each.warp_cycles / found.issued:.2f}",
-            _MEANINGS[each.state],
+            STALLS[each.state],
         )
         for each in ranked
     )
