@@ -7,7 +7,7 @@ import numpy as np
 from kerncast.execute.reference import floats
 from kerncast.execute.reference.arithmetic import ARITHMETIC, AnyArray, Sources, handles
 from kerncast.execute.reference.threads import Index, Threads
-from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, window_of
+from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, window_of
 from kerncast.execute.setup.cluster_addresses import RANK_MASK, RANK_SHIFT
 from kerncast.execute.setup.layout import DTYPES, as_type
 from kerncast.ptx import TYPE_BITS, Instruction, Vector
@@ -167,6 +167,8 @@ def convert_address(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run cvta: between an address in a state space and a generic one."""
     base = np.uint64({"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(ins.space, 0))
     address = threads.value(ins.operands[1], "u64", active)
+    if ins.space == "param" and "to" not in ins.modifiers:  # a short register keeps 32 bits of one
+        address = address | np.uint64(PARAMETER_WINDOW)
     threads.write(ins.operands[0], address - base if "to" in ins.modifiers else address + base, active)
 
 
