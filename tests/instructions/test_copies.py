@@ -207,7 +207,6 @@ def test_what_a_copy_reads_and_decides() -> None:
         "cp.async.cg.shared.global [%s], [%a], 8;", "cp.async.ca.shared.global [%s], [%a], 12;",
         "cp.async.ca.shared.global [%s], [%a], %s;", "cp.async.ca.shared.global [%s], [%a], 4, %a;",
         "cp.async.wait_group %s;",
-        "cp.async.bulk.commit_group;", "cp.async.mbarrier.arrive.b64 [%s];",
     ],
 )  # fmt: skip
 def test_refused(text: str) -> None:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from kerncast.bench.device import Bytes, Call, Copy, Device, Untimed
 from kerncast.compile import CompiledKernel
+from kerncast.errors import UnsupportedError
 from kerncast.execute.setup.arguments import (
     ELEMENT_DTYPES,
     bind_arguments,
@@ -30,6 +31,13 @@ def sets_to_rotate(nbytes: int, l2_bytes: int) -> int:
     return sets if sets <= _MOST_SETS else 0
 
 
+def _refuse_tensor_maps(launch: Launch) -> None:
+    """Raise UnsupportedError for a tensor map: the driver makes it of a real GPU's memory, in a coding of its own."""
+    if any(buffer.tiles is not None for _, buffer in launch.buffers):
+        what = "a launch file's tensor maps are not for a real GPU"
+        raise UnsupportedError(what, where=launch.label, cure="Let the program itself call cuTensorMapEncodeTiled.")
+
+
 class Workspace:
     """The buffers of one launch on a device, and what is needed to launch on them; a context manager."""
 
@@ -40,6 +48,7 @@ class Workspace:
         program = linked_program(kernel.ptx, kernel.mangled)
         check_needs_none(launch, program.globals, kernel.variables)
         self._offsets = list(program.parameters.values())
+        _refuse_tensor_maps(launch)
         self._bound = bind_arguments(launch, program.function.parameters, kernel.signature)
         self.before = _filled(launch, [one.argument for one in self._bound])
         """contents of the buffers by position of the argument"""

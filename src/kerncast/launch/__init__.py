@@ -41,13 +41,17 @@ from kerncast.launch.launch import (
 )
 from kerncast.launch.sampling import Sampling
 from kerncast.launch.seen_memory import Memory, Region
+from kerncast.launch.tensor_maps import ADDRESS_PLACE, ELEMENTS, MAP_BYTES, SWIZZLES, TensorTiles, tiles_of
 
 __all__ = [
+    "ADDRESS_PLACE",
     "BLOCK_PARAMETERS",
     "DEFAULT_STANDARD",
+    "ELEMENTS",
     "ELEMENT_BYTES",
     "FILL_FILE",
     "FLOAT_ELEMENTS",
+    "MAP_BYTES",
     "MAX_BLOCK",
     "MAX_GRID",
     "MAX_THREADS_PER_BLOCK",
@@ -55,6 +59,7 @@ __all__ = [
     "NO_CLUSTER",
     "PORTABLE_CLUSTER_BLOCKS",
     "STANDARDS",
+    "SWIZZLES",
     "Argument",
     "Buffer",
     "Extent",
@@ -66,6 +71,7 @@ __all__ = [
     "Sampling",
     "Settings",
     "Struct",
+    "TensorTiles",
     "Value",
     "base_name",
     "blocks_of_clusters",
@@ -81,4 +87,5 @@ __all__ = [
     "parse_launches",
     "parse_value",
     "read_toml",
+    "tiles_of",
 ]  # fmt: skip

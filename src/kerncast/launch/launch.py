@@ -18,6 +18,7 @@ from kerncast.errors import LaunchError
 from kerncast.launch.clusters import NO_CLUSTER, check_cluster
 from kerncast.launch.sampling import Sampling, parse_sampling
 from kerncast.launch.seen_memory import Memory
+from kerncast.launch.tensor_maps import TensorTiles, parse_tensor_map
 from kerncast.units import GIB, MIB
 
 #: Bytes of one element, by the type names of launch files.
@@ -67,6 +68,8 @@ class Buffer:
     fill: Fill
     sampling: Sampling | None = None
     """how the kernel reads it, where it gets a texture or a surface instead of a pointer"""
+    tiles: TensorTiles | None = None
+    """box of it that one copy moves, where the kernel gets a tensor map instead of a pointer"""
 
     @property
     def count(self) -> int:
@@ -85,6 +88,8 @@ class Buffer:
 
     def __str__(self) -> str:
         text = f"{self.element}[{', '.join(map(str, self.shape))}] {self.fill}"
+        if self.tiles is not None:
+            return f"tensormap({text}, {self.tiles.options})"
         if self.sampling is None:
             return text
         return f"{'surface' if self.sampling.is_surface else 'texture'}({text}, {self.sampling})"
@@ -135,6 +140,11 @@ def parse_value(value: object, where: str, folder: Path) -> Value:
     reference = _REFERENCE.fullmatch(value)
     if reference:
         return Reference(reference[1], int(reference[2] or 0))
+    mapped = parse_tensor_map(value, where)
+    if mapped is not None:
+        buffer = _BUFFER.fullmatch(mapped[0])
+        element, shape, fill = _parse_buffer(buffer, where, folder) if buffer else ("", (), Fill("zeros"))
+        return Buffer(element, shape, fill, tiles=mapped[1].of(element, shape, where))
     sampled = parse_sampling(value, where)
     match = _BUFFER.fullmatch(value if sampled is None else sampled[1])
     if match:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from kerncast.errors import PTXSyntaxError, UnsupportedError
 from kerncast.ptx.module import Function, Instruction, Label
-from kerncast.ptx.opcodes import Flow
+from kerncast.ptx.opcodes import Flow, Trait
 
 # Dominators and post-dominators of a control-flow graph.
 #
@@ -486,6 +486,34 @@ def build_cfg(function: Function) -> ControlFlowGraph:
             successors.append(number + 1)
         blocks.append(BasicBlock(start, stop, tuple(successors)))
     return ControlFlowGraph(tuple(blocks), arrange([block.successors for block in blocks]))
+
+
+#: Most basic blocks of a loop that is taken for one which only waits.
+MOST_WAITING_BLOCKS = 16
+
+
+def waiting_loops(function: Function, cfg: ControlFlowGraph) -> Mapping[int, tuple[int, ...]]:
+    """Return the blocks of each loop that only asks for the end of a phase of an mbarrier, by the place of its turn.
+
+    The head of the loop is the first. Each block runs at most once in a turn, as there are no loops inside.
+    """
+    order, code, found = cfg.order, function.instructions, {}
+    for turn in (place for place, is_turn in enumerate(order.is_turn) if is_turn):
+        places = range(order.place_of[order.block_at[turn]], turn)
+        if len(places) > MOST_WAITING_BLOCKS or any(order.is_turn[place] for place in places):
+            continue
+        blocks = tuple(order.block_at[place] for place in places)
+        inside = [ins for b in blocks for ins in code[cfg.blocks[b].start : cfg.blocks[b].stop]]
+        if all(_only_asks(ins) for ins in inside) and any(ins.opcode.has(Trait.WAIT) for ins in inside):
+            found[turn] = blocks
+    return found
+
+
+def _only_asks(ins: Instruction) -> bool:
+    """Whether an instruction changes nothing but registers, and is not switched off by a guard."""
+    is_jump = ins.opcode.flow is Flow.BRANCH
+    is_plain = ins.opcode.access is None and (is_jump or (ins.opcode.flow is None and ins.guard is None))
+    return is_plain and (ins.opcode.has(Trait.WAIT) or not ins.opcode.has(Trait.PHASE))
 
 
 def _target_names(last: Instruction, function: Function) -> tuple[str, ...]:

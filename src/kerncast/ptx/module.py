@@ -192,6 +192,8 @@ class Instruction:
     def space(self) -> str:
         """State space of a memory instruction; generic when none is named. Of a copy it is the one that is read."""
         named = [space for m in self.modifiers if (space := m.split("::")[0]) in SPACES]
+        if self.opcode.has(Trait.BULK):
+            return "global" if "global" in named else "shared"
         if self.opcode.has(Trait.SAMPLED):  # textures lie in global memory
             return "global"
         return named[-1 if self.is_copy else 0] if named else "generic"
@@ -211,7 +213,7 @@ class Instruction:
         """Bytes that one thread loads or stores with a memory instruction."""
         if self.moves_matrices:
             return MATRIX_ROW_BYTES
-        if self.is_copy:
+        if self.is_copy and not self.opcode.has(Trait.BULK):
             size = self.operands[2] if len(self.operands) > 2 else None
             return size.value if isinstance(size, Immediate) else 0
         if self.opcode.has(Trait.SAMPLED) and not self.type.startswith("b"):
@@ -243,6 +245,17 @@ class Instruction:
     def is_copy(self) -> bool:
         """Whether it copies from one state space to another, without a register that holds the data."""
         return self.opcode.access is MemoryAccess.COPY
+
+    @property
+    def writes_global(self) -> bool:
+        """Whether it is a copy from shared to global memory."""
+        return self.opcode.has(Trait.BULK) and "bulk_group" in self.modifiers
+
+    @property
+    def reads_global(self) -> bool:
+        """Whether it is a copy that reads global memory, as those do which combine what is there with what comes."""
+        is_read = "global" in self.modifiers and "bulk_group" not in self.modifiers
+        return self.opcode.has(Trait.BULK) and (is_read or "reduce" in self.opcode.name)
 
     @property
     def is_barrier(self) -> bool:

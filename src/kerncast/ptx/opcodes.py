@@ -83,6 +83,12 @@ class Trait(Enum):
     """reads shared memory where a descriptor in a register says"""
     TENSOR_MEMORY = auto()
     """takes, frees, reads or writes tensor memory"""
+    BULK = auto()
+    """one thread copies many bytes, in a row or as a box of a tensor"""
+    PHASE = auto()
+    """works on an mbarrier: a barrier in shared memory whose phases end when all arrivals and bytes have come"""
+    WAIT = auto()
+    """asks whether a phase has ended; a kernel repeats it until then"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,7 @@ class Form:
 _COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
 _TESTS = "finite infinite number notanumber normal subnormal"
 _KINDS = "kind::f16 kind::tf32 kind::f8f6f4 kind::i8"
+_REDUCES = "add min max and or xor"
 _VIDEO = " ".join(f"v{name}{count}" for count in (2, 4) for name in ("add", "sub", "avrg", "min", "max", "absdiff"))
 
 # Columns: opcodes | work | work on floats: operations or special | the other fields of Opcode, as words | one of these.
@@ -203,6 +210,11 @@ bar barrier          | control | -       | flow=barrier mode machine=BAR | sync 
 barrier.cluster.arrive | control | -     | fence cluster pipe=branch results=0
 barrier.cluster.wait | control | -       | flow=barrier fence cluster pipe=branch results=0
 mapa getctarank      | integer | -       | cluster
+mbarrier.init mbarrier.inval mbarrier.expect_tx mbarrier.complete_tx | control | - | phase pipe=lsu results=0
+mbarrier.arrive mbarrier.arrive_drop | control | - | phase lane pipe=lsu
+mbarrier.test_wait mbarrier.try_wait | control | - | phase wait lane pipe=lsu
+mbarrier.pending_count | integer | -       |
+cp.async.mbarrier.arrive | control | -     | phase pipe=lsu results=0
 membar               | -       | -       | inert fence results=0
 fence                | -       | -       | inert fence pipe=lsu results=0
 bra                  | control | -       | flow=branch free results=0
@@ -214,6 +226,7 @@ brkpt                | control | -       | flow=breakpoint pipe=branch results=0
 call                 | control | -       | flow=call lane pipe=branch results=0 | vprintf __assertfail
 nanosleep            | -       | -       | inert pipe=branch results=0
 prefetch prefetchu   | -       | -       | inert pipe=lsu results=0
+prefetch.tensormap   | -       | -       | inert pipe=lsu results=0
 pmevent              | -       | -       | inert results=0
 griddepcontrol       | control | -       | inert results=0
 mma                  | -       | -       | cross_lane lane pipe=tensor
@@ -223,6 +236,11 @@ wgmma                | -       | -       | pipe=tensor
 ldmatrix             | memory  | -       | access=load lane rows machine=LDSM | x1 x2 x4
 stmatrix             | memory  | -       | access=store rows results=0 machine=STSM | x1 x2 x4
 cp.async             | memory  | -       | access=copy group=copies machine=LDGSTS results=0
+cp.async.bulk cp.async.bulk.tensor | memory | - | access=copy bulk pipe=lsu results=0
+cp.reduce.async.bulk cp.reduce.async.bulk.tensor | memory | - | access=copy bulk pipe=lsu results=0 | {_REDUCES}
+cp.async.bulk.prefetch cp.async.bulk.prefetch.tensor | control | - | inert pipe=lsu results=0
+cp.async.bulk.commit_group | control | - | inert results=0
+cp.async.bulk.wait_group | control | -   | inert results=0
 cp.async.commit_group | control | -      | inert commit group=copies results=0
 cp.async.wait_group   | control | -      | inert await group=copies results=0
 cp.async.wait_all     | control | -      | inert commit await group=copies results=0
@@ -246,6 +264,8 @@ _ROUND = "rn rz rm rp"
 _HALF = "f16 bf16 f16x2 bf16x2"
 _WORD = "b32 u32 s32 f32"
 _SPACE = "global shared local param const shared::cta shared::cluster param::entry param::func"
+_IN_BLOCK = "shared shared::cta"
+_ORDER = f"acquire release relaxed cta cluster {_IN_BLOCK} shared::cluster"
 _CACHE = (
     "ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys cluster acq_rel mmio unified"
     " L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
@@ -257,6 +277,8 @@ _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n
 _ROWS_OF_8 = "sync! aligned! m8n8! shared shared::cta trans x1 x2 x4"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
+_RANKS, _PAIR = "1d 2d 3d 4d 5d", "multicast::cluster cta_group::1"
+_TELLS = "mbarrier::complete_tx::bytes!"
 _AHEAD = "L2::64B L2::128B L2::256B"
 _GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256))
 _MOVEMENTS = "32x32b 16x64b 16x128b 16x256b 16x32bx2 x1 x2 x4 x8 x16 x32 x64 x128"
@@ -417,6 +439,22 @@ cp.async          |                               | ca! shared! global! {_AHEAD}
 cp.async          |                               | ca! shared::cta! global! {_AHEAD}   | 3 4 | address 0 1
 cp.async          |                               | cg! shared! global! {_AHEAD}        | 3 4 | address 0 1
 cp.async          |                               | cg! shared::cta! global! {_AHEAD}   | 3 4 | address 0 1
+cp.async.bulk     |                         | shared::cluster! global! {_TELLS} multicast::cluster | 4 5 | address 0 1 3
+cp.async.bulk     |                               | shared::cta! global! {_TELLS}       | 4 | address 0 1 3
+cp.async.bulk     |                               | shared::cluster! shared::cta! {_TELLS} | 4 | address 0 1 3
+cp.async.bulk     |                               | global! shared::cta! bulk_group!    | 3 | address 0 1
+cp.reduce.async.bulk | u32 s32 u64 f32 f64        | add global! shared::cta! bulk_group! | 3 | address 0 1
+cp.reduce.async.bulk | f16 bf16                   | add min max noftz global! shared::cta! bulk_group! | 3 | address 0 1
+cp.reduce.async.bulk | u32 s32 u64 s64            | min max global! shared::cta! bulk_group! | 3 | address 0 1
+cp.reduce.async.bulk | b32 b64                    | and or xor global! shared::cta! bulk_group! | 3 | address 0 1
+cp.async.bulk.tensor | | {_RANKS} tile shared::cluster! global! {_TELLS} {_PAIR} | 3 4 | address 0 1 2
+cp.async.bulk.tensor | | {_RANKS} tile shared::cta! global! {_TELLS} cta_group::1 | 3 | address 0 1 2
+cp.async.bulk.tensor | | {_RANKS} tile global! shared::cta! bulk_group! | 2 | address 0 1
+cp.reduce.async.bulk.tensor | | {_REDUCES} {_RANKS} tile global! shared::cta! bulk_group! | 2 | address 0 1
+cp.async.bulk.prefetch |                          | L2! global!                         | 2 | address 0
+cp.async.bulk.prefetch.tensor |                   | {_RANKS} L2! global! tile           | 1 | address 0
+cp.async.bulk.commit_group |                      |                                     | 0
+cp.async.bulk.wait_group |                        | read                                | 1
 cp.async.commit_group cp.async.wait_all |         |                                     | 0
 cp.async.wait_group |                             |                                     | 1
 tex               | f32 s32 u32 > f32 s32         | v4! 1d 2d 3d a1d a2d                | 2 | address 1
@@ -442,8 +480,19 @@ barrier.cluster.arrive |                          | release relaxed aligned     
 barrier.cluster.wait |                            | acquire aligned                     | 0
 mapa              | u32 u64                       | shared::cluster                     | 3
 getctarank        | u32 u64                       | shared::cluster                     | 2
+mbarrier.init     | b64                           | {_IN_BLOCK}                         | 2 | address 0
+mbarrier.inval    | b64                           | {_IN_BLOCK}                         | 1 | address 0
+mbarrier.expect_tx mbarrier.complete_tx | b64     | {_ORDER}                            | 2 | address 0
+mbarrier.arrive mbarrier.arrive_drop | b64        | noComplete {_ORDER}                 | 2 3 | address 1
+mbarrier.arrive mbarrier.arrive_drop | b64        | expect_tx! {_ORDER}                 | 3 | address 1
+mbarrier.test_wait | b64                          | parity {_ORDER}                     | 3 | address 1
+mbarrier.try_wait | b64                           | parity {_ORDER}                     | 3 4 | address 1
+mbarrier.pending_count | b64                      |                                     | 2
+cp.async.mbarrier.arrive | b64                    | noinc {_IN_BLOCK}                   | 1 | address 0
 membar            |                               | gl cta sys                          | 0
 fence             |                               | sc acq_rel acquire release cta gpu sys cluster | 0
+fence             |                               | proxy! async alias global shared::cta shared::cluster | 0
+fence             |                               | mbarrier_init! release! cluster!    | 0
 bra               |                               | uni                                 | 1 | label 0
 brx               |                               | idx uni                             | 2 | label 1
 ret               |                               | uni                                 | 0
@@ -452,6 +501,7 @@ call              |                               | vprintf __assertfail        
 nanosleep         | u32                           |                                     | 1
 prefetch          |                               | global local L1 L2                  | 1 | address 0
 prefetchu         |                               | L1                                  | 1 | address 0
+prefetch.tensormap |                              | param const                         | 1 | address 0
 pmevent           |                               | mask                                | 1
 griddepcontrol    |                               | wait launch_dependents              | 0
 """
@@ -462,7 +512,7 @@ wmma | Of wmma the shapes and types of CUDA's mma.h are executed.
 mma.sp | Products of sparse matrices are not executed.
 ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m16n8 | Matrices of bytes are not moved.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
-cp.async.bulk cp.async.mbarrier cp.reduce mbarrier tensormap | Asynchronous copies of this kind are not executed yet.
+tensormap cp.async.bulk.tensor.im2col st.async red.async | Asynchronous copies of this kind are not executed yet.
 tcgen05 | Not executed are pairs of blocks (cta_group::2), shift, sparse, weight-stationary and 4- and 6-bit products.
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
 txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.

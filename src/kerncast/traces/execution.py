@@ -177,6 +177,8 @@ def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:
     A copy to shared memory loads from global memory first.
     """
     modifiers = set(ins.modifiers)
+    if ins.writes_global:
+        return Operation.STORE
     if ins.is_load or ins.is_copy:
         if "nc" in modifiers:
             return Operation.LOAD_READ_ONLY

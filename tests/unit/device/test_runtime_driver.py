@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kerncast.device.wire import Message
+from kerncast.launch import TensorTiles
 from tests.helpers.runtime_libraries import libraries, program
 from tests.helpers.stub_device import OWN_PLACE, StubDevice, run_on
 from tests.unit.device.test_runtime_launches import SCALE
@@ -190,3 +191,34 @@ def test_the_runtime_and_the_driver_are_one_device(tmp_path: Path) -> None:
     lines = [line.rsplit(" ", 1)[-1] for line in ended.stdout.splitlines() if not line.endswith(" numbers")]
     assert lines == ["1", "1", "1", "1", "201", "801", "first", "second", "CUDA_ERROR_NOT_FOUND", "1"]
     assert [launch.stream for launch in device.launches] == [1]
+
+
+TENSOR_MAP = r"""
+#include <cuda.h>
+int main(void) {
+  MUST(cuInit(0));
+  CUcontext context;
+  MUST(cuDevicePrimaryCtxRetain(&context, 0));
+  MUST(cuCtxSetCurrent(context));
+  CUtensorMap map;
+  cuuint64_t extents[] = {64, 32, 3}, strides[] = {128, 4096};
+  cuuint32_t box[] = {32, 16, 1}, steps[] = {1, 1, 1}, wide[] = {64, 16, 1}, two[] = {1, 2, 1};
+#define ENCODE(box, steps, interleave) \
+  cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, (void *)0x100000000200, extents, strides, box, \
+    steps, interleave, CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+  MUST(ENCODE(box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE));
+  for (unsigned n = 0; n < sizeof map; n++) printf("%02x", ((unsigned char *)&map)[n]);
+  puts("");
+  SAY(ENCODE(wide, steps, CU_TENSOR_MAP_INTERLEAVE_NONE));
+  SAY(ENCODE(box, two, CU_TENSOR_MAP_INTERLEAVE_NONE));
+  SAY(ENCODE(box, steps, CU_TENSOR_MAP_INTERLEAVE_16B));
+}
+"""
+
+
+def test_tensor_maps_are_coded_as_launch_files_do(tmp_path: Path) -> None:
+    with StubDevice() as device:
+        ended = run_on(device, program(tmp_path, TENSOR_MAP), libraries())
+    words = [line.rsplit(" ", 1)[-1] for line in ended.stdout.splitlines()]
+    tiles = TensorTiles("f16", (64, 32, 3), (128, 4096), (32, 16, 1), 64, address=0x100000000200)
+    assert words == [tiles.coded().hex(), "1", "801", "801"], ended.stdout + ended.stderr

@@ -7,6 +7,7 @@ import pytest
 from kerncast.execute.native import engine, warp  # noqa: F401  importing the engine registers all instructions
 from kerncast.execute.native.arithmetic.crosslane import CROSS_LANE
 from kerncast.execute.native.block import LOWERINGS
+from kerncast.execute.native.memory import mbarriers
 from kerncast.execute.reference import batch
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.setup.supported import SPECIALS
@@ -33,6 +34,7 @@ def is_covered(opcode: str) -> bool:
         and len(types) == len(form.types)
         and all(one in allowed for one, allowed in zip(types, form.types, strict=True))
         for form in FORMS.get(root, ())
+        if form.needed <= others
     )
 
 
@@ -47,8 +49,11 @@ def test_both_engines_know_what_is_executed() -> None:
     with_carry = {name for name in FORMS if OPCODES[name].has(Trait.CARRY)}
     accessing = {name for name in FORMS if OPCODES[name].access}
     arriving = {"barrier.cluster.arrive"}
-    assert {*LOWERINGS, *CROSS_LANE, *warp._ACCESSES, *warp._MOVES, *with_carry, *arriving} == computing
-    assert {*ARITHMETIC, *batch._CROSS_LANE, *batch._MOVES, *accessing, *with_carry, *arriving} == computing
+    with_phases = {name for name in FORMS if OPCODES[name].has(Trait.PHASE)}
+    with_carry |= arriving | {name for name in FORMS if OPCODES[name].has(Trait.DESCRIBED)}
+    assert {*LOWERINGS, *CROSS_LANE, *warp._ACCESSES, *mbarriers.WRITERS, *warp._MOVES, *with_carry} == computing
+    assert {*ARITHMETIC, *batch._CROSS_LANE, *batch._MOVES, *accessing, *with_phases, *with_carry} == computing
+    assert set(mbarriers.WRITERS) == with_phases
     assert set(warp._ACCESSES) == accessing
 
 

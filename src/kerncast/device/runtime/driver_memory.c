@@ -576,3 +576,55 @@ CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t
   ANSWER(fill(to, (struct kc_pattern){value, 4, width, height, pitch}, stream));
 }
 PER_THREAD(cuMemsetD2D32Async, ptsz);
+
+/* --- tensor maps --- */
+
+enum { KC_MAP_MAGIC = 0x314D544B, KC_MOST_RANK = 5, KC_MOST_BOX = 256, KC_LAST_TYPE = CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ };
+
+/* The coding of launch/tensor_maps.py: NVIDIA's own is not documented. */
+typedef struct {
+  uint32_t magic;
+  uint8_t type, rank, swizzle, fills_nan;
+  uint64_t address, strides[KC_MOST_RANK - 1];
+  uint32_t extents[KC_MOST_RANK], box[KC_MOST_RANK];
+} kc_tensor_map;
+
+static int fill_map(kc_tensor_map *map, const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *box) {
+  static const int bytes_of[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+  unsigned row = box[0] * bytes_of[map->type];
+  bool is_good = row % 16 == 0 && map->address % 16 == 0 && (!map->swizzle || row <= 16u << map->swizzle);
+  for (int axis = 0; axis < KC_MOST_RANK; axis++) {
+    bool is_used = axis < map->rank;
+    map->extents[axis] = is_used ? (uint32_t)extents[axis] : 1;
+    map->box[axis] = is_used ? box[axis] : 1;
+    if (is_used) is_good &= extents[axis] > 0 && extents[axis] < 1ull << 32 && box[axis] > 0 && box[axis] <= KC_MOST_BOX;
+    if (axis + 1 < map->rank) {
+      map->strides[axis] = strides[axis];
+      is_good &= strides[axis] % 16 == 0 && strides[axis] < 1ull << 40;
+    }
+  }
+  return is_good ? KC_OK : KC_INVALID_VALUE;
+}
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap *place, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                                const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *box,
+                                const cuuint32_t *steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  (void)promotion;
+  bool is_there = place && extents && box && steps && (strides || rank == 1) && rank >= 1 && rank <= KC_MOST_RANK;
+  if (!is_there) ANSWER(KC_INVALID_VALUE);
+  bool has_steps = false;
+  for (unsigned axis = 0; axis < rank; axis++) has_steps |= steps[axis] != 1;
+  if (has_steps) ANSWER(kc_missing("cuTensorMapEncodeTiled with element strides"));
+  if (interleave) ANSWER(kc_missing("cuTensorMapEncodeTiled with interleaved elements"));
+  if ((unsigned)type > KC_LAST_TYPE || (unsigned)swizzle > CU_TENSOR_MAP_SWIZZLE_128B)
+    ANSWER(kc_missing("cuTensorMapEncodeTiled with types or swizzles of Blackwell"));
+  kc_tensor_map map = {.magic = KC_MAP_MAGIC, .type = (uint8_t)type, .rank = (uint8_t)rank};
+  map.swizzle = (uint8_t)swizzle;
+  map.fills_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+  map.address = (uint64_t)(uintptr_t)address;
+  int error = fill_map(&map, extents, strides, box);
+  memset(place, 0, sizeof *place);
+  if (!error) memcpy(place, &map, sizeof map);
+  ANSWER(error);
+}

@@ -18,10 +18,12 @@ from kerncast.execute.native.arithmetic import bitwise, conversion, floats, inte
 from kerncast.execute.native.block import RegisterPlan, plan_registers
 from kerncast.execute.native.ir import BLOCK, FAULTS, SPACES, WARP, WORKER, Unit
 from kerncast.execute.native.jit import Host, Machine, compile_unit, run_until
+from kerncast.execute.native.memory.tensor_copies import World, copier_of
 from kerncast.execute.native.memory.tensor_memory import TENSOR_BYTES
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
-from kerncast.execute.native.warp import CounterPlan, Plans, plan_counters, printer_of, prints, write_warp
+from kerncast.execute.native.warp import CounterPlan, Plans, asks, plan_counters, printer_of, prints, write_warp
 from kerncast.execute.sampling.sample import endless, runaway
+from kerncast.execute.setup import phases
 from kerncast.execute.setup.arena import Arena, Room, check_room
 from kerncast.execute.setup.cluster_addresses import cluster_fault, outside_of_cluster
 from kerncast.execute.setup.dataflow import blocks_are_independent
@@ -80,8 +82,9 @@ def write_module(
     counters = plan_counters(program.function, program.cfg)
     unit = Unit()
     numbers = {name: number for number, name in enumerate(symbols)}
-    write_warp(unit, Plans(program, registers, counters, numbers, counts_memory))
-    write_scheduler(unit, registers.start_bytes, sees_cluster=program.sees_cluster)
+    plans = Plans(program, registers, counters, numbers, counts_memory)
+    write_warp(unit, plans)
+    write_scheduler(unit, registers.start_bytes, sees_cluster=program.sees_cluster, asks=asks(program))
     return unit, registers, counters, symbols
 
 
@@ -117,8 +120,18 @@ class Run:
         """whether a single worker runs on the calling thread, whose stack has room for its frames"""
         self._counters = [np.zeros((0, compiled.counters.bytes // 8), np.int64)]
         self.remarks = np.zeros(len(setting.program.function.instructions) + 1, np.uint8)
+        self._world = World(
+            self.program, self.launch, self.arena, self.touched, compiled.counters.memory, setting.parameters
+        )
+        self._copier = copier_of(self._world)
+        self.copier_address = ctypes.c_void_p.from_buffer(self._copier).value or 0
         self._place_allocations()
         self.workers: list[Worker] = []
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error of a copy that failed."""
+        return self._world.failure
 
     @property
     def finished(self) -> int:
@@ -162,6 +175,7 @@ class Run:
 
     def renew(self, parameters: bytes, arena: Arena) -> None:
         """Take the parameters of another launch of the same geometry, and the memory as it is now."""
+        self._world.parameters = parameters
         self.parameters[_MARGIN_BYTES : _MARGIN_BYTES + len(parameters)] = np.frombuffer(parameters, np.uint8)
         if arena is not self.arena:
             self.arena = arena
@@ -174,6 +188,7 @@ class Run:
         self.ends = np.array([a.start + a.nbytes for a in self.arena.allocations], np.int64)
         self.console = Console(self.program, self.arena)
         self._printer = printer_of(self.program, self.console)
+        self._world.arena = self.arena
         # A cast would make the function refer to itself, and the memory of the launch would outlive it.
         self.printer_address = ctypes.c_void_p.from_buffer(self._printer).value or 0
 
@@ -280,7 +295,7 @@ class Worker:
         values = {
             "arena": run.arena.data.ctypes.data, "starts": run.starts.ctypes.data, "ends": run.ends.ctypes.data,
             "allocations": len(run.starts), "reach": len(run.arena.data) if run.goes_on else 0,
-            "printer": run.printer_address,
+            "printer": run.printer_address, "copier": run.copier_address,
         }  # fmt: skip
         for name, value in values.items():
             self.state[name] = value
@@ -354,6 +369,7 @@ def _frame_template(compiled: Compiled, program: Program, launch: Launch) -> Byt
 
 
 _STOPPED = {"trap": (KernelFault, "the kernel traps"), "assertion": (AssertionFailed, "an assertion failed")}
+_OF_MBARRIERS = {"uninitialised": phases.uninitialised, "overrun": phases.overrun, "deadlock": phases.deadlock}
 _NAMES = {number: name for name, number in FAULTS.items()}
 _GEOMETRY = "Check the index, the sizes of the buffers and the launch geometry."
 _ARGUMENTS = "Check the arguments and the launch geometry."
@@ -364,6 +380,8 @@ def check(worker: "Worker", run: "Run") -> None:
     fault = int(worker.state["fault"])
     if fault == FAULTS["endless"]:
         raise endless(f"within {run.budget.block_steps} steps", where_stands(worker, run))
+    if run.failure is not None:
+        raise run.failure
     if fault:
         raise _error(worker.state, run, worker.blocks)
 
@@ -406,16 +424,20 @@ def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KerncastErr
             return kind(f"{what} in {thread}", where=where, cure=_ARGUMENTS)
         case "table":
             return KernelFault("a branch table is used with an index past its end", where=where)
-        case "barrier":
-            return KernelFault(
-                f"a barrier is used with number {address >> 32} for {address & 0xFFFFFFFF} threads",
-                where=where,
-                cure="Barriers are numbered 0 to 15, and wait for a multiple of 32 threads.",
-            )
-        case "stuck" | "cluster" | "gone" | "texture" | "surface":
-            of = object_fault if name in OBJECT_FAULTS else cluster_fault
-            return of(name, ins, (thread, where), address)
-    raise AssertionError(name)
+    if name in _OF_MBARRIERS:
+        return _OF_MBARRIERS[name](address, int(state["fault_state"]) & (1 << 64) - 1, thread, ins, run.program)
+    return _other_error(name, address, ins, (thread, where))
+
+
+def _other_error(name: str, address: int, ins: Instruction, place: tuple[str, str]) -> KerncastError:
+    if name == "barrier":
+        return KernelFault(
+            f"a barrier is used with number {address >> 32} for {address & 0xFFFFFFFF} threads",
+            where=place[1],
+            cure="Barriers are numbered 0 to 15, and wait for a multiple of 32 threads.",
+        )
+    of = object_fault if name in OBJECT_FAULTS else cluster_fault
+    return of(name, ins, place, address)
 
 
 def _access(name: str, ins: Instruction, thread: str, state: Any, run: "Run") -> str:

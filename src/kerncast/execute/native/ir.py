@@ -402,7 +402,16 @@ WARP = np.dtype(
         ("instruction", "u4"),  # of the barrier, for messages
         ("arrived_in_cluster", "u4"),  # lanes that have arrived at the cluster's barrier, which is not complete
         ("owes_wait", "u4"),  # lanes that have arrived there, and have not waited since
+        ("failing", "u4"),  # lanes whose mbarrier had not ended its phase when they asked last
+        ("deferred", "u4"),  # those of them that let the other lanes of the warp go first
+        ("spun", "u4"),  # whether some lane asked in vain in this turn
+        ("asks", "u4"),  # instruction by which it asked
         ("pad", "u4", 1),
+        ("walked", "u4", 16),  # lanes that ran each block of a loop that only asks, since its head
+        ("object", "i8"),  # the mbarrier's address in shared memory
+        ("seen", "i8"),  # changes to mbarriers when it asked
+        ("mark", "i8"),  # instructions issued when the loop was entered in which it asks
+        ("mark_events", "i8"),  # events recorded then
         ("issued", "i8"),  # instructions since the block began
         ("private", "u8"),  # memory of the warp's threads, one after the other
         ("shared", "u8"),  # shared memory of the block
@@ -421,6 +430,8 @@ BLOCK = np.dtype(
         ("idle", "u4"),  # whether none of its warps could go on at its last turn
         ("iterations", "i8"),  # loop iterations that its warps have done
         ("passed", "u4", 16),  # threads that went by each barrier without waiting
+        ("before", "i8"),  # steps before the last round of its warps
+        ("silent", "i8"),  # rounds in which all warps asked in vain
         ("shared", "u8"),
         ("warps", "u8"),
         ("row", "i8"),  # position of the block in the list of blocks
@@ -462,6 +473,9 @@ WORKER = np.dtype(
         ("fault_space", "u4"),
         ("fault_address", "i8"),
         ("fault_row", "i8"),
+        ("fault_state", "i8"),  # of an mbarrier
+        ("changes", "i8"),  # updates of mbarriers so far
+        ("steps", "i8"),  # turns of warps that did not end by asking in vain, and updates of mbarriers
         ("reach", "i8"),  # bytes of global memory in which accesses outside all allocations go on; 0: they are faults
         ("strays", "u4"),  # not 0: one went on, and the fields of the fault tell which
         ("arena", "u8"),  # global memory
@@ -487,6 +501,7 @@ WORKER = np.dtype(
         ("iteration_limit", "i8"),
         ("clock", "i8"),
         ("printer", "u8"),  # function to call where lanes print
+        ("copier", "u8"),  # function to call where lanes copy many bytes
         ("pairs_words", "u4"),  # whether a bank of shared memory serves two words of a row of 64 together
         ("longest", "i8"),  # where in a block's counters the instructions of its busiest warp stand
         ("events", "u8"),  # what is recorded of accesses to memory (see kerncast.traces.execution)
@@ -503,8 +518,8 @@ WORKER = np.dtype(
 )
 FAULTS = {"bounds": 1, "misaligned": 2, "trap": 3, "assertion": 4, "table": 5, "barrier": 6, "stuck": 7, "endless": 8,
           "constant": 9, "atomic": 10, "tile": 11, "descriptor": 12, "gone": 13, "cluster": 14,
-          "texture": 15, "surface": 16, "swizzle": 21, "columns": 22, "lanes": 23, "format": 24, "allocation": 25,
-          "unfreed": 26}  # fmt: skip
+          "texture": 15, "surface": 16, "uninitialised": 17, "overrun": 18, "deadlock": 19, "copy": 20, "swizzle": 21,
+          "columns": 22, "lanes": 23, "format": 24, "allocation": 25, "unfreed": 26}  # fmt: skip
 SPACES = ("global", "shared", "local", "param", "const", "call", "cluster")
 
 

@@ -16,23 +16,31 @@ from kerncast.execute.native.ir import (
     vector,
 )
 from kerncast.execute.native.memory.access import Fault, note_fault
+from kerncast.execute.native.memory.mbarriers import note_deadlock
 from kerncast.traces import SEGMENT, End
 
 _WORKER, _BLOCK = Value("%worker", "ptr"), Value("%block", "ptr")
 _BARRIERS = 16
+#: Rounds in which all warps of a block ask mbarriers in vain before it is a dead lock: a kernel may watch a clock.
+_SILENT_ROUNDS = 10_000
 _PREDICATE_RESULT = 2  # kinds of reduction from here on give a predicate
 #: What run_worker returns.
 DONE, NOT_DONE = 0, 1
 
 
-def write_scheduler(unit: Unit, start_bytes: int, *, sees_cluster: bool) -> None:
-    """Add ``run_worker`` and what it calls; ``start_bytes`` of each frame are set when a block begins."""
+def write_scheduler(unit: Unit, start_bytes: int, *, sees_cluster: bool, asks: bool) -> None:
+    """Add ``run_worker`` and what it calls; ``start_bytes`` of each frame are set when a block begins.
+
+    ``asks`` says that warps ask for the end of phases of mbarriers.
+    """
     _start_block(unit, start_bytes)
     _start_cluster(unit)
     if sees_cluster:
         write_cluster(unit)
     _write_release(unit, sees_cluster=sees_cluster)
-    _turn_block(unit, sees_cluster=sees_cluster)
+    if asks:
+        _write_all_ask(unit)
+    _turn_block(unit, sees_cluster=sees_cluster, asks=asks)
     _run_worker(unit)
 
 
@@ -98,6 +106,8 @@ def _start_block(unit: Unit, start_bytes: int) -> None:
     put(emit, integer("i32", 1), _BLOCK, BLOCK, "busy")
     put(emit, integer("i64", 0), _BLOCK, BLOCK, "iterations")
     _clear(emit, field(emit, _BLOCK, BLOCK, "passed"), integer("i64", 4 * _BARRIERS))
+    for name in ("before", "silent"):
+        put(emit, integer("i64", 0), _BLOCK, BLOCK, name)
     shared = get(emit, _BLOCK, BLOCK, "shared")
     _clear(emit, shared, emit.cast("zext", get(emit, _WORKER, WORKER, "shared_bytes"), "i64"))
     for name in ("columns", "allocations", "relinquished"):
@@ -145,12 +155,12 @@ def _warp(emit: Emitter, number: Value) -> Value:
     return emit.at(get(emit, _BLOCK, BLOCK, "warps"), emit.mul(number, frame))
 
 
-def _turn_block(unit: Unit, *, sees_cluster: bool) -> None:
+def _turn_block(unit: Unit, *, sees_cluster: bool, asks: bool) -> None:
     """Write one turn of a block: each warp that can runs until its iterations are used up."""
     emit = Emitter(unit, "turn_block", "void", [_WORKER, _BLOCK])
-    ran, ended = emit.allocate("i32"), emit.allocate("i32")
-    emit.store(integer("i32", 0), ran)
-    emit.store(integer("i32", 0), ended)
+    sums = {name: emit.allocate("i32") for name in ("ran", "ended", "waiting", "spun")}
+    for place in sums.values():
+        emit.store(integer("i32", 0), place)
     warps = get(emit, _WORKER, WORKER, "warps")
     with emit.count_up(warps) as number:
         warp = _warp(emit, emit.cast("zext", number, "i64"))
@@ -158,14 +168,12 @@ def _turn_block(unit: Unit, *, sees_cluster: bool) -> None:
         free = emit.compare("slt", get(emit, warp, WARP, "barrier"), 0)
         halted = emit.or_(get(emit, _WORKER, WORKER, "fault"), get(emit, _WORKER, WORKER, "stop"))
         healthy = emit.compare("eq", halted, 0)
-        with emit.when(emit.binary("and", emit.binary("and", live, free), healthy)):
-            _run_warp(emit, warp)
-            runnable = emit.and_(get(emit, warp, WARP, "live"), emit.not_(get(emit, warp, WARP, "parked")))
-            still_free = emit.compare("slt", get(emit, warp, WARP, "barrier"), 0)
-            with emit.when(emit.binary("and", still_free, emit.compare("ne", runnable, 0))):
-                emit.increase(ran, integer("i32", 1))
-        gone = emit.compare("eq", get(emit, warp, WARP, "live"), 0)
-        emit.increase(ended, emit.cast("zext", gone, "i32"))
+        may_run = emit.binary("and", emit.binary("and", live, free), healthy)
+        if asks:
+            may_run = emit.binary("and", may_run, _has_news(emit, warp))
+        with emit.when(may_run):
+            _run_warp(emit, warp, asks=asks)
+        _look_at(emit, warp, sums, asks=asks)
     stopped, complete = emit.fresh("stopped"), emit.fresh("complete")
     emit.branch(emit.compare("ne", get(emit, _WORKER, WORKER, "stop"), 0), stopped, complete)
     emit.label(stopped)  # warps were passed over, so that nothing can be told about the block
@@ -174,17 +182,68 @@ def _turn_block(unit: Unit, *, sees_cluster: bool) -> None:
     over = emit.compare("sgt", get(emit, _BLOCK, BLOCK, "iterations"), get(emit, _WORKER, WORKER, "iteration_limit"))
     with emit.when(over):
         _note(emit, "endless", _warp(emit, integer("i64", 0)), integer("i32", 0))
-    nothing = emit.compare("eq", emit.load(ran, "i32"), 0)
-    with emit.when(nothing):
-        is_over = emit.compare("eq", emit.load(ended, "i32"), warps)
-        with emit.when(is_over):
-            _end_block(emit, warps, sees_cluster=sees_cluster)
-        with emit.when(emit.not_(is_over)):
-            emit.call_void("release", _WORKER, _BLOCK)
-    if sees_cluster:  # warps that wait here may have to do something before those that ran can end
-        with emit.when(emit.not_(nothing)):
-            put(emit, integer("i32", 0), _BLOCK, BLOCK, "idle")
-            emit.call("release_cluster", "i32", _WORKER, _BLOCK)
+    is_over = emit.compare("eq", emit.load(sums["ended"], "i32"), warps)
+    with emit.when(is_over):
+        _end_block(emit, warps, sees_cluster=sees_cluster)
+    with emit.when(emit.not_(is_over)):
+        _go_on(emit, {name: emit.load(place, "i32") for name, place in sums.items()}, asks=asks)
+    emit.give()
+    emit.finish()
+
+
+def _has_news(emit: Emitter, warp: Value) -> Value:
+    """Return whether a warp that asked an mbarrier in vain may get another answer, or nobody else can run."""
+    is_quiet = emit.compare("eq", get(emit, warp, WARP, "seen"), get(emit, _WORKER, WORKER, "changes"))
+    loud = emit.compare("eq", get(emit, _BLOCK, BLOCK, "silent"), 0)
+    spun = emit.compare("ne", get(emit, warp, WARP, "spun"), 0)
+    return emit.not_(emit.binary("and", spun, emit.binary("and", is_quiet, loud)))
+
+
+def _look_at(emit: Emitter, warp: Value, sums: dict[str, Value], *, asks: bool) -> None:
+    """Add up how the turn of a warp has ended."""
+    live = get(emit, warp, WARP, "live")
+    runnable = emit.and_(live, emit.not_(get(emit, warp, WARP, "parked")))
+    free = emit.compare("slt", get(emit, warp, WARP, "barrier"), 0)
+    ran = emit.binary("and", free, emit.compare("ne", runnable, 0))
+    states = {"ran": ran, "ended": emit.compare("eq", live, 0), "waiting": emit.not_(free)}
+    if asks:
+        states["spun"] = emit.binary("and", ran, emit.compare("ne", get(emit, warp, WARP, "spun"), 0))
+    for name, state in states.items():
+        emit.increase(sums[name], emit.cast("zext", state, "i32"))
+
+
+def _go_on(emit: Emitter, sums: dict[str, Value], *, asks: bool) -> None:
+    """Open barriers that are complete: also while others run, who may wait for those behind them."""
+    nobody = emit.compare("eq", sums["ran"], 0)
+    put(emit, integer("i32", 0), _BLOCK, BLOCK, "idle")
+    with emit.when(emit.binary("or", nobody, emit.compare("ne", sums["waiting"], 0))):
+        emit.call("release", "i32", _WORKER, _BLOCK, emit.cast("zext", nobody, "i32"))
+    if not asks:
+        return
+    steps = get(emit, _WORKER, WORKER, "steps")
+    quiet = emit.compare("eq", steps, get(emit, _BLOCK, BLOCK, "before"))
+    put(emit, steps, _BLOCK, BLOCK, "before")
+    all_ask = emit.binary("and", emit.compare("eq", sums["ran"], sums["spun"]), emit.not_(nobody))
+    silent = emit.binary("and", quiet, all_ask)
+    rounds = emit.add(get(emit, _BLOCK, BLOCK, "silent"), 1)
+    put(emit, emit.select(silent, rounds, 0), _BLOCK, BLOCK, "silent")
+    with emit.when(silent):
+        emit.call_void("all_ask", _WORKER, _BLOCK)
+
+
+def _write_all_ask(unit: Unit) -> None:
+    """Write what happens when all warps of a block ask in vain: other lanes of theirs go first, or it is the end."""
+    emit = Emitter(unit, "all_ask", "void", [_WORKER, _BLOCK])
+    rounds = get(emit, _BLOCK, BLOCK, "silent")
+    with emit.count_up(get(emit, _WORKER, WORKER, "warps")) as number:
+        warp = _warp(emit, emit.cast("zext", number, "i64"))
+        live = get(emit, warp, WARP, "live")
+        failing = emit.and_(get(emit, warp, WARP, "failing"), live)
+        put(emit, failing, warp, WARP, "deferred")
+        free = emit.compare("slt", get(emit, warp, WARP, "barrier"), 0)
+        asks = emit.binary("and", free, emit.compare("ne", failing, 0))
+        with emit.when(emit.binary("and", asks, emit.compare("sgt", rounds, _SILENT_ROUNDS))):
+            note_deadlock(emit, _WORKER, warp)
     emit.give()
     emit.finish()
 
@@ -207,14 +266,19 @@ def _note_longest(emit: Emitter, warps: Value) -> None:
         emit.store(emit.intrinsic("smax", emit.load(place, "i64"), issued), place)
 
 
-def _run_warp(emit: Emitter, warp: Value) -> None:
+def _run_warp(emit: Emitter, warp: Value, *, asks: bool) -> None:
     quantum = get(emit, _WORKER, WORKER, "quantum")
+    if asks:
+        put(emit, integer("i32", 0), warp, WARP, "spun")
     put(emit, quantum, warp, WARP, "fuel")
     start = get(emit, _WORKER, WORKER, "event_count")
     emit.call_void("run_warp", _WORKER, warp, get(emit, warp, WARP, "counters"))
     spent = emit.add(emit.sub(quantum, get(emit, warp, WARP, "fuel")), 1)
     spent = emit.cast("sext", spent, "i64")
     _note_segment(emit, warp, start)
+    if asks:
+        goes_on = emit.compare("eq", get(emit, warp, WARP, "spun"), 0)
+        emit.increase(field(emit, _WORKER, WORKER, "steps"), emit.cast("zext", goes_on, "i64"))
     emit.increase(field(emit, _BLOCK, BLOCK, "iterations"), spent)
     emit.increase(field(emit, _WORKER, WORKER, "patience"), emit.sub(integer("i64", 0), spent))
 
@@ -243,11 +307,12 @@ def _note(emit: Emitter, name: str, warp: Value, instruction: Value) -> None:
 
 
 def _write_release(unit: Unit, *, sees_cluster: bool) -> None:
-    """Write what happens when no warp of a block can run: barriers that are complete open, or the block is stuck.
+    """Write how barriers open that are complete; where none is and no warp can run, the block is stuck.
 
     A barrier counts whole warps, as hardware did before Volta; threads that have left are not waited for.
     """
-    emit = Emitter(unit, "release", "void", [_WORKER, _BLOCK])
+    is_last = Value("%last", "i32")
+    emit = Emitter(unit, "release", "i32", [_WORKER, _BLOCK, is_last])
     released, stuck = emit.allocate("i32"), emit.allocate("ptr")
     emit.store(integer("i32", 0), released)
     emit.store(Value("null", "ptr"), stuck)
@@ -256,20 +321,20 @@ def _write_release(unit: Unit, *, sees_cluster: bool) -> None:
     if sees_cluster:
         free = emit.call("release_cluster", "i32", _WORKER, _BLOCK)
         emit.store(emit.or_(emit.load(released, "i32"), free), released)
-        on = emit.compare("ne", emit.load(released, "i32"), 0)
-        with emit.when(on):
+    result = emit.load(released, "i32")
+    hopeless = emit.compare("eq", emit.or_(result, emit.xor(is_last, 1)), 0)
+    if sees_cluster:
+        with emit.when(emit.not_(hopeless)):
             put(emit, integer("i32", 0), _BLOCK, BLOCK, "idle")
-        with emit.when(emit.not_(on)):
+        with emit.when(hopeless):
             emit.call_void("rest_in_cluster", _WORKER, _BLOCK)
-        emit.give()
-        emit.finish()
-        return
-    with emit.when(emit.compare("eq", emit.load(released, "i32"), 0)):
-        found = emit.load(stuck, "ptr")
-        nowhere = emit.compare("eq", found, Value("null", "ptr"))
-        warp = emit.select(nowhere, _warp(emit, integer("i64", 0)), found)
-        _note(emit, "stuck", warp, get(emit, warp, WARP, "instruction"))
-    emit.give()
+    else:
+        with emit.when(hopeless):
+            found = emit.load(stuck, "ptr")
+            nowhere = emit.compare("eq", found, Value("null", "ptr"))
+            warp = emit.select(nowhere, _warp(emit, integer("i64", 0)), found)
+            _note(emit, "stuck", warp, get(emit, warp, WARP, "instruction"))
+    emit.give(result)
     emit.finish()
 
 

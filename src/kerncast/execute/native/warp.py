@@ -34,14 +34,14 @@ from kerncast.execute.native.ir import (
     put,
 )
 from kerncast.execute.native.jit import TooLargeError
-from kerncast.execute.native.memory import tensor_memory, textures, transfer
+from kerncast.execute.native.memory import mbarriers, tensor_copies, tensor_memory, textures, transfer
 from kerncast.execute.native.memory.access import COUNTERS, Fault, note_fault
 from kerncast.execute.native.memory.banks import record_detail
 from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
 from kerncast.execute.setup.dataflow import waiting_blocks
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Console, is_switched
-from kerncast.ptx import ControlFlowGraph, Flow, Function, Immediate, Instruction, Trait, result_count
+from kerncast.ptx import ControlFlowGraph, Flow, Function, Immediate, Instruction, Trait, result_count, waiting_loops
 from kerncast.traces import operation_of
 
 _GENERIC_BYTES = 8 * sum(len(names) for names in COUNTERS.values())
@@ -125,7 +125,7 @@ def prints(program: Program) -> bool:
     return any("vprintf" in instruction.modifiers for instruction in program.function.instructions)
 
 
-_ACCESSES = transfer.ACCESSES | textures.ACCESSES
+_ACCESSES = transfer.ACCESSES | textures.ACCESSES | tensor_copies.ACCESSES
 _BEHIND = 0x7FFFFFFF
 #: What ends the kernel, or calls a function of the driver: printf, or that for assertions that fail.
 _STOPS = frozenset({Flow.TRAP, Flow.BREAKPOINT, Flow.CALL})
@@ -152,6 +152,11 @@ class Plans:
     counts_memory: bool
 
 
+def asks(program: Program) -> bool:
+    """Return whether some instruction of a program asks for the end of a phase of an mbarrier."""
+    return any(ins.opcode.has(Trait.WAIT) for ins in program.function.instructions)
+
+
 def write_warp(unit: Unit, plans: Plans) -> None:
     """Add the function ``run_warp`` to a module."""
     WarpWriter(unit, plans).write()
@@ -169,6 +174,8 @@ class WarpWriter:
         self.active = self.emit.allocate("i32")
         """lanes that run, while control goes from block to block"""
         self._size_before = 0
+        self._asks = asks(plans.program)
+        self._waiting = waiting_loops(plans.program.function, plans.program.cfg) if self._asks else {}
 
     def write(self) -> None:
         """Write everything."""
@@ -191,6 +198,7 @@ class WarpWriter:
         emit.branch(emit.compare("eq", ready, 0), "idle", "choose")
         self._idle()
         emit.label("choose")
+        ready = self._without_deferred(ready)
         places = emit.load(_WARP, I32, 64)
         places = emit.select(emit.mask_lanes(ready), places, _BEHIND)
         first = emit.call("llvm.vector.reduce.smin.v32i32", "i32", places)
@@ -202,6 +210,17 @@ class WarpWriter:
         emit.do(f"switch {first.typed}, label %leave [{targets}]")
         emit.label("leave")
         emit.give()
+
+    def _without_deferred(self, ready: Value) -> Value:
+        """Return the lanes that may run: those that let others go first only where there are no others."""
+        if not self._asks:
+            return ready
+        emit = self.emit
+        deferred = get(emit, _WARP, WARP, "deferred")
+        others = emit.and_(ready, emit.not_(deferred))
+        nobody = emit.compare("eq", others, 0)
+        put(emit, emit.select(nobody, integer("i32", 0), deferred), _WARP, WARP, "deferred")
+        return emit.select(nobody, ready, others)
 
     def _idle(self) -> None:
         """Let parked lanes go on, if all that they wait for are parked too or gone."""
@@ -231,14 +250,56 @@ class WarpWriter:
         left = emit.sub(emit.load(fuel, "i32"), 1)
         emit.store(left, fuel)
         out = emit.fresh("out")
-        goes_on = emit.compare("eq", get(emit, _WORKER, WORKER, "stop"), 0)
+        leaves = get(emit, _WORKER, WORKER, "stop")
+        if self._asks:
+            leaves = emit.or_(leaves, get(emit, _WARP, WARP, "spun"))
+        if place in self._waiting:
+            self._take_back(self._waiting[place])
+        goes_on = emit.compare("eq", leaves, 0)
         if self.order.block_at[place] in self.waiting:  # nothing comes of it before others have had their turn
             is_new = emit.compare("sge", left, emit.sub(get(emit, _WORKER, WORKER, "quantum"), 1))
             goes_on = emit.and_(goes_on, is_new)
         emit.branch(emit.and_(emit.compare("sgt", left, 0), goes_on), f"block{self.order.block_at[place]}", out)
         emit.label(out)
-        self._stand(emit.load(self.active, "i32"), integer(I32, place))
+        # What was taken back must not be so once more when the warp goes on.
+        again = self.order.place_of[self.order.block_at[place]] if place in self._waiting else place
+        self._stand(emit.load(self.active, "i32"), integer(I32, again))
         emit.give()
+
+    def _take_back(self, blocks: tuple[int, ...]) -> None:
+        """Write that a turn of a loop which only asks in vain is not counted: nobody knows how many a GPU takes."""
+        emit = self.emit
+        active, length = emit.load(self.active, "i32"), integer("i64", 0)
+        for position, block in enumerate(blocks):
+            lanes = emit.and_(emit.load(self._walked(position), "i32"), active)
+            warps = emit.cast("zext", emit.compare("ne", lanes, 0), "i64")
+            counter = emit.at(_COUNTERS, CounterPlan.of_block(block))
+            for offset, amount in ((0, warps), (8, emit.count_lanes(lanes))):
+                emit.increase(emit.at(counter, offset), emit.sub(integer("i64", 0), amount))
+            length = emit.add(length, emit.mul(warps, self.program.cfg.lengths[block]))
+        issued, mark = get(emit, _WARP, WARP, "issued"), get(emit, _WARP, WARP, "mark")
+        put(emit, emit.sub(issued, length), _WARP, WARP, "issued")
+        # Where nothing else of the warp ran since the loop was entered, the last events are those of the turn.
+        is_whole = emit.compare("eq", emit.sub(issued, mark), length)
+        count, most = (get(emit, _WORKER, WORKER, f"event_{name}") for name in ("count", "limit"))
+        with emit.when(emit.binary("and", is_whole, emit.compare("ult", count, most))):
+            put(emit, get(emit, _WARP, WARP, "mark_events"), _WORKER, WORKER, "event_count")
+
+    def _walked(self, position: int) -> Value:
+        return self.emit.at(_WARP, offset_of(WARP, "walked") + 4 * position)
+
+    def _walk(self, number: int, active: Value) -> None:
+        """Write down which lanes run a block of a loop that only asks; at its head a turn begins."""
+        emit = self.emit
+        for blocks in self._waiting.values():
+            if number == blocks[0]:
+                put(emit, get(emit, _WARP, WARP, "issued"), _WARP, WARP, "mark")
+                put(emit, get(emit, _WORKER, WORKER, "event_count"), _WARP, WARP, "mark_events")
+                for place in map(self._walked, range(len(blocks))):
+                    emit.store(emit.and_(emit.load(place, "i32"), emit.not_(active)), place)
+            if number in blocks:
+                place = self._walked(blocks.index(number))
+                emit.store(emit.or_(emit.load(place, "i32"), active), place)
 
     def _stand(self, mask: Value, places: Value) -> None:
         """Note where lanes stand that stop running for now."""
@@ -278,6 +339,7 @@ class WarpWriter:
         emit.increase(counter, integer("i64", 1))
         emit.increase(emit.at(counter, 8), emit.count_lanes(active))
         block = cfg.blocks[number]
+        self._walk(number, active)
         emit.increase(field(emit, _WARP, WARP, "issued"), integer("i64", block.stop - block.start))
         if self.plans.counts_memory:
             record_detail(emit, traces.Operation.BASIC_BLOCK, integer("i32", number), active)
@@ -320,6 +382,8 @@ class WarpWriter:
                 crosslane.CROSS_LANE[ins.opcode.name](operation)
         elif ins.opcode.name == "barrier.cluster.arrive":
             arrive_in_cluster(code, position)
+        elif ins.opcode.has(Trait.PHASE):
+            mbarriers.run(operation, position)
         elif ins.opcode.flow in _STOPS:
             self._trap(code, ins, position)
         elif not (ins.is_barrier or ins.opcode.has(Trait.INERT)):
@@ -473,6 +537,8 @@ class WarpWriter:
         else:
             kind = next((_REDUCES[m] for m in ins.modifiers if m in _REDUCES), 0)
             target = self.plans.registers.slots.get(getattr(ins.operands[0], "name", ""), 0) if kind else 0
+            if self._asks:
+                self._check_deferred()
             numbers = {"expected": expected, "arrived": code.executing, "votes": votes,
                        "reduces": integer("i32", kind), "result": integer("i32", target),
                        "instruction": integer("i32", position), "barrier": barrier}  # fmt: skip
@@ -501,6 +567,13 @@ class WarpWriter:
         emit.give()
         emit.label(over)
         self._go(place, code.active)
+
+    def _check_deferred(self) -> None:
+        """Write the end of a kernel whose warp comes to a barrier while lanes of it wait for ever at an mbarrier."""
+        emit = self.emit
+        deferred = get(emit, _WARP, WARP, "deferred")
+        with emit.when(emit.compare("ne", emit.and_(deferred, get(emit, _WARP, WARP, "live")), 0)):
+            mbarriers.note_deadlock(emit, _WORKER, _WARP)
 
     def _passed(self, block: Value, barrier: Value) -> Value:
         return self.emit.index(field(self.emit, block, BLOCK, "passed"), "i32", barrier)

@@ -10,9 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import KernelFault
+from kerncast.execute.reference.arithmetic import AnyArray, Sources, handles
+from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
+from kerncast.execute.setup import phases
 from kerncast.execute.setup.cluster_addresses import disordered, stuck
-from kerncast.ptx import Instruction
+from kerncast.execute.setup.phases import COUNT_BITS, MOST, PHASE_SHIFT, VALID_SHIFT
+from kerncast.ptx import Address, Instruction, Sink, Trait
 
 Mask = npt.NDArray[np.bool_]
 
@@ -169,3 +173,121 @@ class ClusterBarrier:
         if len(wrong):
             where = ins.where or self._threads.program.function.name
             raise disordered(ins, self._threads.describe(int(wrong[0])), where)
+
+
+# Barriers in shared memory (mbarrier): what threads, one after the other, do to them, and who asks in vain.
+#
+# Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.13.15; the coding of the 64 bits is our own.
+
+
+class Mbarriers:
+    """The mbarriers of a batch, and the lanes that wait for the end of a phase."""
+
+    def __init__(self, threads: Threads, memory: Memory) -> None:
+        self._threads = threads
+        self._memory = memory
+        self.changes = 0
+        """updates so far"""
+        self.failing = np.zeros((threads.warps, WARP_LANES), np.bool_)
+        """[warps, lanes] whether the lane asked in vain when it asked last"""
+        self.spun = np.zeros(threads.warps, np.bool_)
+        """[warps] whether some lane of it has asked in vain since the warp had its turn"""
+        self._asked: dict[int, tuple[Instruction, int, int]] = {}
+        """instruction, mbarrier and word of each warp that asked in vain"""
+
+    def run(self, ins: Instruction, active: Index) -> None:
+        """Run an instruction on phases."""
+        operand = next(each for each in ins.operands if isinstance(each, Address))
+        part = self._memory.in_shared(ins, operand, active, 8)
+        words = part.data[: len(part.data) // 8 * 8].view(np.uint64)
+        places, own = (part.offsets // 8).tolist(), part.address.tolist()
+        old = np.zeros(len(active), np.uint64)
+        given = self._given(ins, active)
+        if ins.opcode.has(Trait.WAIT):
+            self._ask(ins, active, words[places], own)
+            return
+        for number, (place, address, numbers) in enumerate(zip(places, own, given.tolist(), strict=True)):
+            old[number] = words[place]
+            thread = int(active[number])
+            words[place] = self._changed(ins, (int(words[place]), int(numbers)), address, thread)
+        self.changes += 1
+        if ins.opcode.has_result and not isinstance(ins.operands[0], Sink):
+            self._threads.write(ins.operands[0], old, active)
+
+    def _given(self, ins: Instruction, active: Index) -> AnyArray:
+        position = 2 if ins.opcode.has_result else 1
+        if len(ins.operands) <= position or ins.opcode.has(Trait.WAIT):
+            return np.ones(len(active), np.int64)
+        return self._threads.values(ins.operands[position], "u32", active).astype(np.int64)
+
+    def _changed(self, ins: Instruction, word_and_number: tuple[int, int], address: int, thread: int) -> int:
+        """Return the word that a thread leaves."""
+        word, number = word_and_number
+        kind = ins.opcode.name
+        if kind.endswith("inval"):
+            return 0
+        if kind.endswith("init"):
+            if not 1 <= number <= MOST:
+                raise self._error("overrun", ins, address, thread)
+            return number | number << COUNT_BITS | 1 << VALID_SHIFT
+        if not phases.is_valid(word):
+            raise self._error("uninitialised", ins, address, thread)
+        arrivals, more = number, 0
+        if kind.endswith("_tx"):
+            arrivals, more = 0, number if "expect" in kind else -number
+        elif "expect_tx" in ins.modifiers:
+            arrivals, more = 1, number
+        elif ins.root == "cp":
+            arrivals = int("noinc" in ins.modifiers)
+        found = phases.changed(word, arrivals, arrivals if "arrive_drop" in kind else 0, more)
+        if found is None:
+            raise self._error("overrun", ins, address, thread)
+        return found
+
+    def complete(self, ins: Instruction, place: tuple[npt.NDArray[np.uint8], int], nbytes: int, thread: int) -> None:
+        """Tell the mbarrier at an offset of shared memory that bytes have come which a copy was to bring."""
+        memory, offset = place
+        word = int(memory[offset : offset + 8].view(np.uint64)[0])
+        if not phases.is_valid(word):
+            raise self._error("uninitialised", ins, offset, thread)
+        found = phases.changed(word, 0, 0, -nbytes)
+        if found is None:
+            raise self._error("overrun", ins, offset, thread)
+        memory[offset : offset + 8] = np.frombuffer(found.to_bytes(8, "little"), np.uint8)
+        self.changes += 1
+
+    def _ask(self, ins: Instruction, active: Index, words: npt.NDArray[np.uint64], own: list[int]) -> None:
+        """Answer whether the phases have ended."""
+        invalid = np.flatnonzero(words >> np.uint64(VALID_SHIFT) & np.uint64(1) == 0)
+        if len(invalid):
+            raise self._error("uninitialised", ins, own[invalid[0]], int(active[invalid[0]]))
+        if "parity" in ins.modifiers:
+            asked = self._threads.values(ins.operands[2], "u32", active).astype(np.uint64) & np.uint64(1)
+        else:
+            asked = self._threads.values(ins.operands[2], "b64", active) >> np.uint64(PHASE_SHIFT)
+        ended = words >> np.uint64(PHASE_SHIFT) != asked
+        if not isinstance(ins.operands[0], Sink):
+            self._threads.write(ins.operands[0], ended, active)
+        warps = self._threads.warp[active]
+        self.failing.reshape(-1)[active] = ~ended
+        for number in np.flatnonzero(~ended)[::-1].tolist():
+            self.spun[warps[number]] = True
+            self._asked[int(warps[number])] = (ins, own[number], int(words[number]))
+
+    def stuck(self) -> KernelFault:
+        """Return the error for warps that wait for ever."""
+        warp = int(np.flatnonzero(self.failing.any(axis=1))[0])
+        ins, address, word = self._asked[warp]
+        lane = int(np.flatnonzero(self.failing[warp])[0])
+        thread = self._threads.describe(warp * WARP_LANES + lane)
+        return phases.deadlock(address, word, thread, ins, self._threads.program)
+
+    def _error(self, name: str, ins: Instruction, address: int, thread: int) -> KernelFault:
+        make = phases.uninitialised if name == "uninitialised" else phases.overrun
+        return make(address, 0, self._threads.describe(thread), ins, self._threads.program)
+
+
+@handles("mbarrier.pending_count")
+def _pending_count(ins: Instruction, src: Sources) -> AnyArray:
+    del ins
+    return (src(0, "u64") & np.uint64(MOST)).astype(np.uint32)

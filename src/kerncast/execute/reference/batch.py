@@ -16,7 +16,7 @@ from kerncast.caveats import Caveat
 from kerncast.errors import AssertionFailed, BudgetExceededError, KernelFault
 from kerncast.execute.reference import arithmetic, bits, compare, crosslane, group_products, matrix_products
 from kerncast.execute.reference.arithmetic import ARITHMETIC
-from kerncast.execute.reference.barriers import Barriers, ClusterBarrier
+from kerncast.execute.reference.barriers import Barriers, ClusterBarrier, Mbarriers
 from kerncast.execute.reference.crosslane import WarpPlaces
 from kerncast.execute.reference.late_copies import LateCopies
 from kerncast.execute.reference.memory import Memory
@@ -29,7 +29,7 @@ from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import PRINTF, Console, Report, Setting, absent_lanes
 from kerncast.execute.setup.supported import uses_tensor_memory
 from kerncast.launch import Launch
-from kerncast.ptx import Flow, Instruction, Trait
+from kerncast.ptx import Flow, Instruction, Trait, waiting_loops
 from kerncast.traces import BlockCounts
 
 Lanes = npt.NDArray[np.bool_]
@@ -38,6 +38,8 @@ Lanes = npt.NDArray[np.bool_]
 _STOPS = frozenset({Flow.TRAP, Flow.BREAKPOINT, Flow.CALL})
 #: A warp that has not run for so many steps goes first, so that others which wait for it in a loop go on.
 _PATIENCE_STEPS = 256
+#: Rounds in which all warps ask mbarriers in vain before it is a dead lock: a kernel may watch a clock.
+_SILENT_ROUNDS = 1000
 
 #: These modules register their instructions when they are imported.
 _REGISTERED = (arithmetic, bits, compare)
@@ -55,6 +57,7 @@ class Batch:
         self.console = Console(program, arena)
         self.is_late = False
         """whether asynchronous copies are done when they are waited for, and not where they are issued"""
+        self._waiting = waiting_loops(program.function, program.cfg)
 
     def run(self, block_ids: npt.NDArray[np.int64], tally: Tally, deadline: float) -> None:
         """Run these blocks and add what happened to the tally."""
@@ -67,6 +70,8 @@ class Batch:
         if self.is_late:
             self.memory.late = LateCopies(self.threads, self.arena.data, self.memory.shared)
         self.memory.departed = self._departed
+        self.mbarriers = Mbarriers(self.threads, self.memory)
+        self._silent = self._changes = 0
         self.tally = tally
         self.deadline = deadline
         tally.start(self.threads)
@@ -76,14 +81,17 @@ class Batch:
                 waiting = self.barriers.waiting | self.cluster_barrier.waiting
                 if self.cluster_barrier.waiting.any() and self.cluster_barrier.release(self.places.alive):
                     continue
-                ready = np.flatnonzero((self.places.current < self.places.end) & ~waiting)
+                able = (self.places.current < self.places.end) & ~waiting
+                ready = np.flatnonzero(able & ~self.mbarriers.spun)
                 if not len(ready):
                     if self.places.ended.all():
                         tally.end()
                         self._tensor_memory.end()
                         return
-                    self._release()
+                    self._release(able)
                     continue
+                if step % _PATIENCE_STEPS == 0:  # who waits in a loop may wait for those behind a barrier
+                    self.barriers.release(self.places.ended)
                 place = self._next_place(ready, step - last_run[ready])
                 if step == self.budget.block_steps:
                     raise self._endless(place)
@@ -102,10 +110,12 @@ class Batch:
         order = self.program.cfg.order
         lanes = self.places.standing_at(place, warps)
         here = order.block_at[place]
+        active = (warps[:, None] * WARP_LANES + np.arange(WARP_LANES))[lanes]
         if order.is_turn[place]:
             self.places.go(warps, lanes, order.place_of[here])
+            if place in self._waiting:
+                self.tally.take_back(self._waiting[place], active)
             return
-        active = (warps[:, None] * WARP_LANES + np.arange(WARP_LANES))[lanes]
         self._run_block(here, warps, active)
         self._leave(here, warps, lanes, active)
 
@@ -113,6 +123,8 @@ class Batch:
         block = self.program.cfg.blocks[here]
         code = self.program.function.instructions
         self.tally.enter(block.start, warps, active)
+        for blocks in self._waiting.values():
+            self.tally.walk(blocks, here, active)
         for number in range(block.start, block.stop):
             if time.monotonic() > self.deadline:
                 raise runaway(self.budget.seconds, code[number].where or self.program.function.name)
@@ -131,24 +143,40 @@ class Batch:
             bits.compute(self.threads, ins, active)
         elif root in ARITHMETIC:
             compare.compute(self.threads, ins, active)
-        elif ins.opcode.has(Trait.TENSOR_MEMORY):
-            parts = self._tensor_memory.run(ins, active)
-            if ins.opcode.access is not None:  # what allocates stores an address
-                self.tally.memory(number, ins, parts)
-        elif ins.opcode.access is not None:
-            self.tally.memory(number, ins, self.memory.access(ins, active))
+        elif ins.opcode.access is not None or ins.opcode.has(Trait.TENSOR_MEMORY):
+            self._access(number, ins, active)
         elif ins.opcode.has(Trait.CROSS_LANE):
             self._exchange(ins, active)
         elif root in _MOVES:
             _MOVES[root](self.threads, ins, active)
         elif ins.is_barrier or root == "barrier.cluster.arrive":
             self._meet(ins, active)
+        elif ins.opcode.has(Trait.PHASE):
+            self._tell(ins, active)
         elif ins.opcode.flow in _STOPS:
             self._trap(ins, active)
         else:
             assert ins.is_jump or ins.opcode.has(Trait.INERT), f"{ins.name} passed the check of supported instructions"
             if self.memory.late:
                 self.memory.late.go_on(ins, active)
+
+    def _tell(self, ins: Instruction, active: Index) -> None:
+        """Run an instruction on mbarriers."""
+        if self.memory.late and ins.root == "cp":
+            self.memory.late.finish(active)
+        self.mbarriers.run(ins, active)
+        if not ins.opcode.has(Trait.WAIT):  # lanes that let others go first may have waited for this
+            self.places.defer_none()
+
+    def _access(self, number: int, ins: Instruction, active: Index) -> None:
+        if ins.opcode.has(Trait.BULK):
+            self.tally.bulk(number, ins, self.memory.bulk(ins, active, self.mbarriers.complete))
+            self.places.defer_none()
+            return
+        is_tensor = ins.opcode.has(Trait.TENSOR_MEMORY)
+        parts = self._tensor_memory.run(ins, active) if is_tensor else self.memory.access(ins, active)
+        if ins.opcode.access is not None:  # what allocates tensor memory stores an address
+            self.tally.memory(number, ins, parts)
 
     def _exchange(self, ins: Instruction, active: Index) -> None:
         if crosslane.absent(self.threads, ins, active, self.places.alive):
@@ -165,6 +193,8 @@ class Batch:
         elif not ins.is_barrier:
             self.cluster_barrier.arrive(ins, active)
         elif "warp" not in ins.modifiers:
+            if self.places.deferring(self.threads.warp[active]).any():
+                raise self.mbarriers.stuck()
             self.tally.wait(self.barriers.arrive(ins, active))
 
     def _trap(self, ins: Instruction, active: Index) -> None:
@@ -216,14 +246,25 @@ class Batch:
         masks.reshape(-1)[active] = crosslane.members(self.threads, ins, active)
         self.places.park(warps, lanes[warps], masks[warps])
 
-    def _release(self) -> None:
-        """Let warps go on that wait; raises KernelFault when none can."""
+    def _release(self, able: Lanes) -> None:
+        """Let warps go on that wait; raises KernelFault when none can. ``able`` asked mbarriers in vain."""
         everyone = np.arange(self.threads.warps)
         # Lanes that are parked wait for lanes at a barrier, if they cannot go on.
         if self.places.release(everyone) or self.barriers.release(self.places.ended):
             return
-        if not self.cluster_barrier.release(self.places.alive):
+        if self.cluster_barrier.release(self.places.alive):
+            return
+        if not able.any():
             raise (self.barriers if self.barriers.waiting.any() else self.cluster_barrier).stuck()
+        if self.mbarriers.changes == self._changes:
+            self._silent += 1
+            self.places.defer(self.mbarriers.failing)
+        else:
+            self._silent, self._changes = 0, self.mbarriers.changes
+            self.places.defer_none()
+        if self._silent > _SILENT_ROUNDS:
+            raise self.mbarriers.stuck()
+        self.mbarriers.spun[:] = False
 
     def _departed(self, rows: Index) -> Lanes:
         """Return which of some blocks, by their position in the batch, have ended."""

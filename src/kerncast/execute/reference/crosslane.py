@@ -36,6 +36,8 @@ class WarpPlaces:
         """[warps, lanes] lanes that each parked lane waits for, as bits"""
         self._parks = False
         """whether any lane was ever parked"""
+        self._deferred: Lanes = np.zeros(lanes.shape, np.bool_)
+        """[warps, lanes] lanes that let the others of their warp go first"""
         self.current: npt.NDArray[np.int32] = self._place.min(axis=1)
         """place that each warp runs next; ``end`` and above when it has ended or only waits"""
 
@@ -78,9 +80,27 @@ class WarpPlaces:
         self.current[warps] = self._running(warps)
         return bool(free.any())
 
+    def defer(self, lanes: Lanes) -> None:
+        """Let the other lanes of each warp go first from now on, if any can go."""
+        self._deferred = np.logical_and(lanes, self.alive)
+        self.current = self._running(np.arange(len(lanes)))
+
+    def defer_none(self) -> None:
+        """Let all lanes go in the usual order."""
+        if self._deferred.any():
+            self.defer(np.zeros_like(self._deferred))
+
+    def deferring(self, warps: Index) -> Lanes:
+        """Return whether lanes of these warps let others go first."""
+        return np.asarray((self._deferred[warps] & self.alive[warps]).any(axis=1))
+
     def _running(self, warps: Index) -> npt.NDArray[np.int32]:
         """Return the first place of each warp; the end counts behind a parked lane's."""
         place = self._place[warps]
+        if self._deferred.any():
+            others = np.where(self._deferred[warps], np.int32(self.end), place)
+            goes = (others != self.end) & (others < _PARKED)
+            place = np.where(goes.any(axis=1)[:, None], others, place)
         first: npt.NDArray[np.int32] = place.min(axis=1)
         if not self._parks:
             return first

@@ -67,6 +67,12 @@ class LateCopies:
             until[threads] = self._ended[threads] - left
             self._do(until)
 
+    def finish(self, threads: Index) -> None:
+        """Do all copies of these threads: an mbarrier is told when they are done."""
+        until: Places = np.zeros(self._threads.count, np.int64)
+        until[threads] = self._ended[threads] + 1
+        self._do(until)
+
     def check(self, ins: Instruction, threads: Index, offsets: Places, size: int) -> None:
         """Raise KernelFault where some byte that threads read is still to come."""
         coming = self._filled_by[_places(offsets, size)] != None  # noqa: E711  element by element

@@ -23,6 +23,7 @@ from kerncast.execute.setup.arena import (
 )
 from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT, departed, outside_of_cluster
 from kerncast.execute.setup.layout import DTYPES, as_type, raw_dtype, to_register
+from kerncast.execute.setup.tensor_copies import BlockMemory, Moved, moves
 from kerncast.execute.setup.textures import OBJECT_BYTES, TextureObject, object_fault
 from kerncast.ptx import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Trait, Vector
 
@@ -320,6 +321,42 @@ class Memory:
                 self.threads.write(result, old, part.threads)
         return parts
 
+    def bulk(self, ins: Instruction, threads: Index, complete: Callable[..., None]) -> list[tuple[int, Moved]]:
+        """Run a copy of many bytes by each thread; returns what each touched."""
+        leaves: list[list[AnyArray]] = []
+        for operand in ins.operands:
+            if isinstance(operand, Address):
+                coordinates = (self.threads.values(each, "u32", threads) for each in operand.coordinates)
+                leaves.append([self.addresses(operand, threads), *coordinates])
+            else:
+                leaves.append([self.threads.values(operand, "u32", threads)])
+        found = []
+        for number, thread in enumerate(threads.tolist()):
+            values = [[int(each[number]) for each in own] for own in leaves]
+            found.append((thread, moves(ins, values, self._block_memory(ins, thread, complete))))
+        return found
+
+    def _block_memory(self, ins: Instruction, thread: int, complete: Callable[..., None]) -> BlockMemory:
+        own = int(self.threads.rank[thread]) if self.threads.program.sees_cluster else 0
+        row = int(self.threads.row[thread])
+
+        def shared(rank: int) -> npt.NDArray[np.uint8] | None:
+            other = row - own + rank
+            blocks = self.threads.launch.cluster_blocks if self.threads.program.sees_cluster else 1
+            if not 0 <= rank < blocks or self.departed(np.array([other]))[0]:
+                return None
+            return self.shared[other * self._stride : other * self._stride + self.shared_bytes]
+
+        def tell(address: int, nbytes: int) -> None:
+            room, offset = shared(address >> RANK_SHIFT), address & OFFSET_MASK
+            if room is None or offset + 8 > len(room) or offset % 8:
+                what = f"is out of bounds: its mbarrier at {address:#x}"
+                raise self._fault(ins, np.intp(thread), what)
+            complete(ins, (room, offset), nbytes, thread)
+
+        name = self.threads.describe(thread)
+        return BlockMemory(self.arena, self.parameters.tobytes(), shared, own, name, tell)
+
     def _load_parameter(self, ins: Instruction, at: int, elements: tuple[Operand, ...], threads: Index) -> None:
         size = TYPE_BITS[ins.type] // 8
         if not 0 <= at <= len(self.parameters) - size * len(elements):
@@ -376,6 +413,16 @@ class Memory:
         if len(misaligned):
             bad = misaligned[0]
             raise self._fault(ins, threads[bad], f"is misaligned: {size} bytes at address {int(addresses[bad]):#x}")
+
+    def in_shared(self, ins: Instruction, operand: Address, threads: Index, size: int) -> Part:
+        """Return where threads point to in shared memory, of their block or their cluster, however; checked."""
+        addresses = self.addresses(operand, threads)
+        if ins.space == "generic":
+            addresses = addresses - np.uint64(SHARED_WINDOW)
+        self._check_aligned(ins, addresses, threads, size)
+        if self.threads.program.sees_cluster:
+            return self._in_cluster(ins, addresses, (threads, slice(None)), size)
+        return self._part(ins, "shared", addresses, (threads, slice(None)), size)
 
     def _in_cluster(
         self,

@@ -11,8 +11,9 @@ from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.setup.arena import PAGE_BITS, PAGE_BYTES, Touched, check_room
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, is_switched
+from kerncast.execute.setup.tensor_copies import Moved, touch, touched_sectors
 from kerncast.profiles import SECTOR_BYTES
-from kerncast.ptx import Instruction
+from kerncast.ptx import MOST_WAITING_BLOCKS, Instruction
 from kerncast.traces import LINE_BYTES, Counts
 
 # What the warp-level requests of one memory instruction cost: sectors and lines, passes of shared memory, contention.
@@ -184,6 +185,7 @@ class Tally:
         self._rows = slice(self.finished, self.finished + threads.blocks)
         self.finished += threads.blocks
         self._issued = np.zeros(threads.warps, np.int64)
+        self._walked = np.zeros((MOST_WAITING_BLOCKS, threads.count), np.bool_)
 
     def end(self) -> None:
         """End a batch."""
@@ -196,6 +198,23 @@ class Tally:
         self.counts["block_threads"][self._rows, number] += self._per_block(active)
         self.counts["block_warps"][self._rows, number] += issued
         self._issued[warps] += self._lengths[number]
+
+    def walk(self, blocks: tuple[int, ...], here: int, active: Index) -> None:
+        """Note who runs a block of a loop that only asks for the end of a phase; at its head a turn begins."""
+        if here == blocks[0]:
+            self._walked[: len(blocks), active] = False
+        if here in blocks:
+            self._walked[blocks.index(here), active] = True
+
+    def take_back(self, blocks: tuple[int, ...], active: Index) -> None:
+        """Forget a turn of a loop which only asks in vain: nobody knows how many a GPU takes."""
+        for position, number in enumerate(blocks):
+            lanes = active[self._walked[position, active]]
+            warps = np.unique(self._threads.warp[lanes])
+            issued = np.bincount(warps // self._threads.warps_per_block, minlength=self._threads.blocks)
+            self.counts["block_threads"][self._rows, number] -= self._per_block(lanes)
+            self.counts["block_warps"][self._rows, number] -= issued
+            self._issued[warps] -= self._lengths[number]
 
     def guard(self, number: int, executing: Index) -> None:
         """Count a guarded instruction: all threads issue it, only these execute it."""
@@ -214,6 +233,15 @@ class Tally:
                     self._shared(number, ins, lanes)
                 case "local":
                     self._local(number, lanes)
+
+    def bulk(self, number: int, ins: Instruction, copies: list[tuple[int, Moved]]) -> None:
+        """Count copies of many bytes: each is a request, and has no request to shared memory."""
+        for thread, moved in copies:
+            sectors, lines = touched_sectors(moved)
+            row, column = self._rows.start + int(self._threads.row[thread]), self._columns[number]
+            for name, amount in (("requests", 1), ("accesses", 1), ("sectors", len(sectors)), ("lines", len(lines))):
+                self.counts[name][row, column] += amount
+            touch(self._touched, sectors, writes=ins.writes_global, reads=ins.reads_global)
 
     def wait(self, warps: Index) -> None:
         """Note that warps wait at a barrier of their block: nothing is counted of it."""

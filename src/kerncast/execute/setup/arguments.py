@@ -19,7 +19,17 @@ from kerncast.errors import InputError, LaunchError
 from kerncast.execute.setup.npy_file import read_header, read_npy
 from kerncast.execute.setup.paged import PERIOD_BYTES, kept_bytes, repeat
 from kerncast.execute.setup.small_floats import KINDS, LARGEST_BELOW_ONE, codes_of
-from kerncast.launch import ELEMENT_BYTES, FILL_FILE, FLOAT_ELEMENTS, Argument, Buffer, Launch, Reference, Struct
+from kerncast.launch import (
+    ELEMENT_BYTES,
+    FILL_FILE,
+    FLOAT_ELEMENTS,
+    MAP_BYTES,
+    Argument,
+    Buffer,
+    Launch,
+    Reference,
+    Struct,
+)
 from kerncast.ptx import Variable, source_name
 
 Values = npt.NDArray[Any]
@@ -237,7 +247,8 @@ def pack_parameters(bound: tuple[BoundArgument, ...], addresses: list[int], offs
     for one, offset in zip(bound, offsets, strict=True):
         value = one.argument.value
         if isinstance(value, Buffer):
-            raw = struct.pack("<Q", next(following))
+            address = next(following)
+            raw = struct.pack("<Q", address) if value.tiles is None else value.tiles.at(address).coded()
         elif isinstance(value, Struct):
             raw = value.data
         elif isinstance(value, Reference):
@@ -273,6 +284,10 @@ def _check_kind(one: BoundArgument, where: str) -> None:
         if one.kind not in {"integer", "unknown"} or size != 8 or one.is_float:
             what = "a parameter that is no texture or surface object gets one"
             raise LaunchError(what, where=where, cure="Give a number, or a buffer without texture(…).")
+    elif isinstance(value, Buffer) and value.tiles is not None:
+        if one.kind not in {"struct", "unknown"} or size != MAP_BYTES:
+            what = "a parameter that is no tensor map of 128 bytes gets one"
+            raise LaunchError(what, where=where, cure="Give a number, or a buffer without tensormap(…).")
     elif isinstance(value, Buffer):
         if one.kind not in {"pointer", "unknown"} or size != 8 or one.is_float:
             raise LaunchError(

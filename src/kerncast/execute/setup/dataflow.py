@@ -75,17 +75,17 @@ class BufferUse:
     @cached_property
     def read(self) -> Bases:
         """Buffers that loads and updates may read; UNKNOWN among them: any."""
-        return _union(self.of(ins) for ins in self._accesses if not ins.is_store)
+        return _union(self.of(ins) for ins in self._accesses if not ins.is_store and not _only_writes(ins))
 
     @cached_property
     def written(self) -> Bases:
         """Buffers that stores and updates may write; UNKNOWN among them: any."""
-        return _union(self.of(ins) for ins in self._accesses if ins.is_store or ins.is_update)
+        return _union(self.of(ins) for ins in self._accesses if ins.is_store or ins.is_update or ins.writes_global)
 
     @cached_property
     def updates(self) -> bool:
         """Whether global memory is updated atomically."""
-        return any(ins.is_update for ins in self._accesses)
+        return any(ins.is_update or (ins.writes_global and ins.reads_global) for ins in self._accesses)
 
     @cached_property
     def deciding(self) -> Bases:
@@ -167,10 +167,18 @@ def own_pointers(program: Program, parameters: bytes, memory: Finder) -> Mapping
     return {name: each for name, each in found.items() if reached[each.start] == 1}
 
 
+def _synchronises(ins: Instruction) -> bool:
+    return ins.is_jump or ins.is_barrier or ins.opcode.has(Trait.PHASE)
+
+
 def _address_of(ins: Instruction) -> Address:
-    """Return the operand in global memory: of a copy, the last."""
+    """Return the operand in global memory: of a copy from there the second; a tensor map is no buffer."""
     addresses = [operand for operand in ins.operands if isinstance(operand, Address)]
-    return addresses[-1 if ins.is_copy else 0]
+    return addresses[1 if ins.is_copy and not ins.writes_global else 0]
+
+
+def _only_writes(ins: Instruction) -> bool:
+    return ins.writes_global and not ins.reads_global
 
 
 def _bases_of_registers(program: Program) -> Mapping[str, Bases]:
@@ -250,12 +258,7 @@ class _Deciding:
             # How many bytes a copy reads is counted.
             if ins.is_copy or (not ins.is_load and self._holds_deciding(ins)):
                 yield from sources_of(ins)
-        elif (
-            ins.is_jump
-            or ins.is_barrier
-            or self._fills_deciding(ins)
-            or any(r.name in self._registers for r in results_of(ins))
-        ):
+        elif _synchronises(ins) or self._fills_deciding(ins) or any(r.name in self._registers for r in results_of(ins)):
             yield from sources_of(ins)
 
     def _fills_deciding(self, ins: Instruction) -> bool:

@@ -100,7 +100,8 @@ def check_operands(function: Function) -> None:
     """Raise UnsupportedError for the first instruction that cannot be meant."""
     for ins in function.instructions:
         if not all(
-            check(ins) for check in (_names_one, _compares, _reduces_into, _has_fragments, _copies, _describes_tiles)
+            check(ins)
+            for check in (_names_one, _compares, _reduces_into, _has_fragments, _copies, _names_box, _describes_tiles)
         ):
             what = f"PTX instruction {ins.name} with these operands is not supported"
             raise UnsupportedError(what, where=ins.where or function.name)
@@ -287,6 +288,8 @@ def _is_operand(ins: Instruction, form: Form, position: int) -> bool:
 
 def _names_place(ins: Instruction, operand: Address) -> bool:
     """Return whether a memory operand has a handle and coordinates where the instruction takes them, and else none."""
+    if ins.opcode.name.endswith("bulk.tensor") or ins.opcode.name.endswith("prefetch.tensor"):
+        return all(_is_coordinate(each) for each in operand.coordinates)
     if not ins.opcode.has(Trait.SAMPLED):
         return not operand.coordinates
     name = next(m for m in ins.modifiers if m in ins.opcode.one_of)
@@ -298,6 +301,24 @@ def _names_place(ins: Instruction, operand: Address) -> bool:
         and all(isinstance(each, Register | Immediate) for each in operand.coordinates)
         and all(TYPE_BITS[each.type] == 32 for each in operand.coordinates if isinstance(each, Register))
     )
+
+
+def _is_coordinate(operand: Operand) -> bool:
+    return isinstance(operand, Immediate) or (isinstance(operand, Register) and TYPE_BITS[operand.type] == 32)
+
+
+def _names_box(ins: Instruction) -> bool:
+    """Return whether a copy of a box has one operand with as many coordinates as dimensions."""
+    if not ins.opcode.name.endswith("bulk.tensor"):
+        return True
+    ranks = [int(m[0]) for m in ins.modifiers if m in _RANKS]
+    places = [len(o.coordinates) for o in ins.operands if isinstance(o, Address)]
+    wanted = [0] * len(places)
+    wanted[0 if ins.writes_global else 1] = ranks[0] if len(ranks) == 1 else -1
+    return places == wanted and len(set(ins.modifiers) & {"add", "min", "max", "and", "or", "xor"}) < 2
+
+
+_RANKS = {f"{rank}d" for rank in range(1, 6)}
 
 
 def _is_vector(ins: Instruction, vector: Vector) -> bool:

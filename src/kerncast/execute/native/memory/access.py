@@ -30,7 +30,7 @@ from kerncast.traces import Operation
 
 POINTERS = (Value("%worker", "ptr"), Value("%warp", "ptr"))
 SITE = Value("%site", "i32")
-_COUNTERS, _MASK, _ADDRESS = (
+_COUNTERS, MASK, ADDRESS = (
     Value("%counters", "ptr"),
     Value("%mask", "i32"),
     Value("%address", I64),
@@ -38,7 +38,7 @@ _COUNTERS, _MASK, _ADDRESS = (
 _START = Value("0", "i64")
 _FIRST_SPACE = Value("0", "i32")
 #: Parameters of every function that accesses memory.
-PARAMETERS = (*POINTERS, _COUNTERS, SITE, _MASK, _ADDRESS)
+PARAMETERS = (*POINTERS, _COUNTERS, SITE, MASK, ADDRESS)
 #: Counters of a memory instruction in each state space.
 COUNTERS = {
     "global": ("requests", "accesses", "sectors", "lines", "contention"),
@@ -59,13 +59,13 @@ class Access:
     """bytes per lane"""
     operation: Operation | None
     """kind of event to record; None where only instructions are counted"""
-    mask: Value = _MASK
+    mask: Value = MASK
     """lanes that take part, as bits"""
-    offset: Value = _ADDRESS
+    offset: Value = ADDRESS
     """offset of each lane from the start of the memory"""
     start: Value = _START
     """address of the memory, as an integer"""
-    private: Value = _ADDRESS
+    private: Value = ADDRESS
     """offset of each lane in its own part of local memory"""
 
     @property
@@ -252,7 +252,7 @@ def _mended(access: Access, bad: Value, offset: Value, name: str) -> Value:
 
 
 _FAILED, _SIZE, _SPACE = Value("%failed", "i32"), Value("%size", "i64"), Value("%space", "i32")
-_SLOW = (*POINTERS, SITE, _MASK, _FAILED, _ADDRESS, _SIZE, _SPACE)
+_SLOW = (*POINTERS, SITE, MASK, _FAILED, ADDRESS, _SIZE, _SPACE)
 
 
 def _define_find_allocation(unit: Unit) -> None:
@@ -260,12 +260,12 @@ def _define_find_allocation(unit: Unit) -> None:
     emit = Emitter(unit, "find_allocation", "i32", _SLOW)
     worker = POINTERS[0]
     offsets, kept, found = field(emit, worker, WORKER, "offsets"), emit.allocate("i32"), emit.allocate("i32")
-    emit.store(_ADDRESS, offsets, 64)
-    emit.store(_MASK, kept)
+    emit.store(ADDRESS, offsets, 64)
+    emit.store(MASK, kept)
     window = emit.at(get(emit, worker, WORKER, "windows"), emit.shl(emit.cast("zext", SITE, "i64"), 4))
     starts, ends = get(emit, worker, WORKER, "starts"), get(emit, worker, WORKER, "ends")
     count = emit.cast("ptrtoint", get(emit, worker, WORKER, "allocations"), "i64")
-    with emit.each_bit(_MASK) as lane:
+    with emit.each_bit(MASK) as lane:
         offset = emit.load(emit.index(offsets, "i64", lane), "i64")
         emit.store(integer("i32", 0), found)
         number = _last_before(emit, starts, count, offset)
@@ -335,12 +335,12 @@ def _define_reject(unit: Unit) -> None:
     """Write what happens to lanes outside of shared or local memory: the first is noted, all are taken out."""
     emit = Emitter(unit, "reject", "i32", _SLOW)
     offsets = field(emit, POINTERS[0], WORKER, "offsets")
-    emit.store(_ADDRESS, offsets, 64)
+    emit.store(ADDRESS, offsets, 64)
     lane = emit.first_lane(_FAILED)
     offset = emit.load(emit.index(offsets, "i64", lane), "i64")
     misaligned = emit.compare("ne", emit.and_(offset, emit.sub(_SIZE, 1)), 0)
     note_fault(emit, POINTERS, Fault(_code(emit, misaligned), SITE, lane, offset, _SPACE))
-    emit.give(emit.and_(_MASK, emit.not_(_FAILED)))
+    emit.give(emit.and_(MASK, emit.not_(_FAILED)))
     emit.finish()
 
 

@@ -542,7 +542,7 @@ def update(o: Operation, number: int, counters: Value, operation: traces.Operati
 
 def address_of(o: Operation, operand: Address) -> Value:
     """Return the addresses of a memory operand: in the state space of the instruction, from its beginning on."""
-    address = _givenaddress_of(o, operand)
+    address = given_address(o, operand)
     return in_own_shared(o, address) if o.ins.space == "shared" and not o.ins.is_cluster_wide else address
 
 
@@ -551,7 +551,8 @@ def in_own_shared(o: Operation, address: Value) -> Value:
     return o.emit.sub(address, o.block.own_window()) if o.block.program.sees_cluster else address
 
 
-def _givenaddress_of(o: Operation, operand: Address) -> Value:
+def given_address(o: Operation, operand: Address) -> Value:
+    """Return the addresses of a memory operand as they are written."""
     if operand.base is None:
         return integer(I64, operand.offset)
     if isinstance(operand.base, Register) and TYPE_BITS[operand.base.type] == 32:

@@ -135,9 +135,20 @@ def lower(
     """Return the micro-ops of a kernel, by its own machine code where that was read.
 
     ``keeps_local`` says whether its local arrays stay in memory; else accesses to them are what the compiler makes of
-    arrays in registers.
+    arrays in registers. Raises MissingEvidenceError for what has no timing yet.
     """
+    _check_timed(function)
     return _Lowering(function, cfg, architecture, own, keeps_local=keeps_local).program()
+
+
+def _check_timed(function: Function) -> None:
+    for ins in function.instructions:
+        if ins.opcode.has(Trait.PHASE) or ins.opcode.has(Trait.BULK):
+            raise MissingEvidenceError(
+                f"{ins.name}: how long threads wait at an mbarrier or for its copies is not simulated yet",
+                where=ins.where or function.name,
+                cure="Use --model roofline.",
+            )
 
 
 class _Lowering:

@@ -1,0 +1,214 @@
+"""Copies of many bytes by one thread: rows and boxes of tensors, as PTX on both engines against NumPy."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from kerncast.compile import CompiledKernel
+from kerncast.errors import KernelFault
+from kerncast.execute import WholeGrid, execute
+from kerncast.launch import Argument, Launch, TensorTiles, parse_value
+from kerncast.traces import Trace
+from tests.helpers.execute_helpers import compiled, launch
+from tests.instructions.test_mbarriers import waits
+from tests.instructions.test_wide_memory import ENGINES
+
+HEAD = """.version 8.8
+.target sm_100
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 a, .param .u64 b) {
+.reg .b64 %a, %b, %at, %m, %s<8>; .reg .b32 %t, %w<20>; .reg .pred %p<8>;
+.shared .align 1024 .b8 tile[8192]; .shared .align 8 .b64 bar[2];
+ld.param.u64 %a, [a]; ld.param.u64 %b, [b]; mov.u32 %t, %tid.x; mov.b64 %m, map; cvta.param.u64 %m, %m;
+mov.u32 %w0, tile; mov.u32 %w1, bar; setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [bar], 1; bar.sync 0;
+"""
+#: All threads store what shared memory holds.
+SHOW = """
+mad.lo.u32 %w2, %t, 4, %w0; mul.wide.u32 %at, %t, 4; add.s64 %at, %b, %at; mov.u32 %w3, 0;
+show: ld.shared.u32 %w4, [%w2]; st.global.u32 [%at], %w4; add.u32 %w2, %w2, 128; add.s64 %at, %at, 128;
+add.u32 %w3, %w3, 1; setp.lt.u32 %p1, %w3, 64; @%p1 bra show;
+"""
+
+
+def run(body: str, engine: Any, a: str = "u32[2048] iota", tensor: str = "", b: str = "u32[2048] zeros") -> Trace:
+    kernel = CompiledKernel("k", "k", "sm_100", f"{HEAD}{body}\nret; }}", cast("Any", None), None)
+    texts = {"map": tensor or f"bytes({'00' * 128})", "a": a, "b": b}
+    arguments = tuple(Argument(name, parse_value(text, name, Path())) for name, text in texts.items())
+    where = Launch(Path("k.ptx"), "k", (1, 1, 1), (32, 1, 1), 0, arguments)
+    return execute(kernel, where, WholeGrid(), engine=engine)[0]
+
+
+@ENGINES
+def test_rows_there_and_back(engine: str) -> None:
+    """Words 4 to 515 come to shared memory, and 128 of them go on from there."""
+    body = f"""
+@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 2048; add.s64 %s0, %a, 16;
+@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%w0], [%s0], 2048, [%w1];
+{waits("turn", "bar", "0")}
+add.u32 %w5, %w0, 512;
+@%p0 cp.async.bulk.global.shared::cta.bulk_group [%b], [%w5], 512;
+@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%b], [%w0], 256;
+cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
+"""
+    trace = run(body, engine)
+    expected = np.zeros(2048, np.uint32)
+    expected[:128] = np.arange(132, 260)
+    expected[:64] += np.arange(4, 68, dtype=np.uint32)
+    assert trace.memory["b"].tolist() == expected.tolist()
+    # 2048 bytes from the middle of a sector on; the two copies back begin at a sector.
+    assert trace.counts.sectors.sum(axis=0).tolist()[-3:] == [65, 16, 8]
+
+
+def box_of(matrix: Any, at: tuple[int, int], box: tuple[int, int], swizzle: int) -> list[int]:
+    """Return the words of shared memory that a box fills, as the ISA draws its swizzling modes."""
+    rows, columns = box
+    tile = np.zeros(box, np.uint32)
+    for row in range(rows):
+        for column in range(columns):
+            y, x = at[1] + row, at[0] + column
+            if 0 <= y < matrix.shape[0] and 0 <= x < matrix.shape[1]:
+                tile[row, column] = matrix[y, x]
+    found = np.zeros(rows * columns, np.uint32)
+    for number, word in enumerate(tile.ravel().tolist()):
+        address = 4 * number
+        if swizzle:
+            address ^= (address >> 7 & (swizzle // 16 - 1)) << 4
+        found[address // 4] = word
+    return found.tolist()
+
+
+@ENGINES
+@pytest.mark.parametrize(("swizzle", "columns"), [(0, 64), (32, 8), (64, 16), (128, 32)])
+@pytest.mark.parametrize("at", [(4, 2), (-4, -2), (40, 30)])
+def test_boxes_of_a_matrix(engine: str, swizzle: int, columns: int, at: tuple[int, int]) -> None:
+    """A box of 16 rows, also where part of it lies outside, comes to shared memory and goes back elsewhere."""
+    body = f"""
+mov.u32 %w5, {at[0] % 2**32}; mov.u32 %w6, {at[1] % 2**32};
+@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [bar], {64 * columns};
+@%p0 cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%w0], [%m, {{%w5, %w6}}], [%w1];
+{waits("turn", "bar", "0")}
+{SHOW}
+"""
+    kind = f"swizzle = {swizzle}B" if swizzle else "swizzle = none"
+    trace = run(body, engine, tensor=f"tensormap(u32[40, 60] iota, box = [16, {columns}], {kind})")
+    matrix = np.arange(2400).reshape(40, 60)
+    expected = box_of(matrix, at, (16, columns), swizzle)
+    assert trace.memory["b"][: 16 * columns].tolist() == expected
+    assert not trace.memory["b"][16 * columns :].any()
+
+
+@ENGINES
+def test_a_box_goes_back_and_is_added(engine: str) -> None:
+    """What is stored outside the tensor is dropped; a box of three dimensions, whose elements are halves."""
+    body = """
+mad.lo.u32 %w2, %t, 4, %w0; mov.u32 %w3, 0; mov.u32 %w5, -2; mov.u32 %w6, 1;
+fill: mov.u32 %w4, 0x40003c00; st.shared.u32 [%w2], %w4; add.u32 %w2, %w2, 128; add.u32 %w3, %w3, 1;
+setp.lt.u32 %p1, %w3, 4; @%p1 bra fill; fence.proxy.async; bar.sync 0;
+@%p0 cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%m, {%w5, %w6, 0}], [%w0];
+@%p0 cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%m, {%w5, %w6, 0}], [%w0];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+"""
+    trace = run(body, engine, tensor="tensormap(f16[2, 4, 16] ones, box = [2, 4, 8])")
+    expected = np.ones((2, 4, 16), np.float16)
+    expected[:, 1:, :6] = np.tile(np.array([2, 4], np.float16), 3)
+    assert trace.memory["map"].tolist() == expected.tolist()
+
+
+LOAD = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
+BOX = "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes"
+STORE = "cp.async.bulk.global.shared::cta.bulk_group"
+MAP = "tensormap(u32[40, 60] iota, box = [16, 64])"
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (f"{LOAD} [%w0], [%a], 8208, [%w1];", "out of bounds: 8208 bytes of global memory .* past the end of a"),
+        (f"{LOAD} [%w0], [%a], 20, [%w1];", "moves 20 bytes, no multiple of 16"),
+        (f"{LOAD} [%w0], [%b+8], 16, [%w1];", "global address .* is no multiple of 16"),
+        (f"{LOAD} [%w0+8], [%b], 16, [%w1];", "shared address 0x8 is no multiple of 16"),
+        (f"{LOAD} [%w0+8192], [%b], 512, [%w1];", "out of bounds: 512 bytes at 0x2000"),
+        (f"{LOAD} [%w0], [%a], 16, [%w1+8];", "nobody has initialised"),
+        (f"{STORE} [%m], [%w0], 16;", "out of bounds: global address"),
+        (f"{BOX} [%w0], [%m, {{0, 0}}], [%w1];", "finds no tensor map"),
+        (f"{BOX} [%w0], [%b, {{0, 0}}], [%w1];", "finds no tensor map"),
+        (f"mov.u64 %s0, -1; {BOX} [%w0], [%s0, {{0, 0}}], [%w1];", "finds no tensor map"),
+    ],
+)
+def test_faults_are_named(engine: str, body: str, words: str) -> None:
+    with pytest.raises(KernelFault, match=words):
+        run(f"mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 16; {body}", engine)
+
+
+@ENGINES
+def test_a_hostile_map_reads_nothing_else(engine: str) -> None:
+    """Bytes that say of themselves to be a map of memory that is none."""
+    wide = TensorTiles("u32", (64, 1 << 20), (1 << 30,), (16, 4), 0, address=(1 << 44) + 512)
+    where = wide.coded().hex()
+    with pytest.raises(KernelFault, match="out of bounds"):
+        run(f"{BOX} [%w0], [%m, {{0, 9}}], [%w1];", engine, tensor=f"bytes({where})")
+    one = TensorTiles("u32", (64,), (), (16,), 0, address=(1 << 44) + 512).coded().hex()
+    with pytest.raises(KernelFault, match="2 coordinates for a map of 1 dim"):
+        run(f"{BOX} [%w0], [%m, {{0, 9}}], [%w1];", engine, tensor=f"bytes({one})")
+
+
+@ENGINES
+def test_a_product_of_triton_by_tensor_maps(engine: str) -> None:
+    """Triton 3.9 made the text for sm_90 from a product of our own: boxes, wgmma and mbarriers of three stages."""
+    text = (Path(__file__).parent / "matmul_tma_sm90.ptx").read_text(encoding="utf-8")
+    kernel = CompiledKernel("k", "matmul_tma_kernel", "sm_90a", text, cast("Any", None), None)
+    shape = [256, 256, 0, 0]
+    maps = [
+        f"tensormap(f16[256, 256] {fill}, box = [128, 64], swizzle = 128B)" for fill in ("random", "random", "zeros")
+    ]
+    values = [value for each in maps for value in (each, *shape)] + [256, 256, 256, 0, 0]
+    arguments = tuple(Argument(f"p{n}", parse_value(value, "p", Path())) for n, value in enumerate(values))
+    where = Launch(Path("k.ptx"), "k", (4, 1, 1), (128, 1, 1), 98328, arguments)
+    memory = execute(kernel, where, WholeGrid(), engine=cast("Any", engine))[0].memory
+    a, b, c = (memory[name].astype(np.float64) for name in ("p0", "p5", "p10"))
+    assert np.abs(c - a @ b.T).max() < 1e-3 * np.abs(c).max()
+
+
+TRANSPOSE = r"""
+struct alignas(64) Map { unsigned long long words[16]; };
+__device__ unsigned at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void k(const __grid_constant__ Map from, const __grid_constant__ Map to, int rows) {
+    __shared__ alignas(128) float tile[32][32], turned[32][32];
+    __shared__ alignas(8) unsigned long long bar;
+    int x = 32 * blockIdx.x, y = 32 * blockIdx.y;
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1; fence.proxy.async;" :: "r"(at(&bar)) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 4096;" :: "r"(at(&bar)) : "memory");
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                     " [%0], [%1, {%2, %3}], [%4];"
+                     :: "r"(at(tile)), "l"(&from), "r"(x), "r"(y), "r"(at(&bar)) : "memory");
+    }
+    __syncthreads();
+    asm volatile("{ .reg .pred p; wait: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra wait; }"
+                 :: "r"(at(&bar)) : "memory");
+    for (int i = threadIdx.x; i < 1024; i += blockDim.x) turned[i % 32][i / 32] = tile[i / 32][i % 32];
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
+                     :: "l"(&to), "r"(y), "r"(x), "r"(at(turned)) : "memory");
+        asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+"""
+
+
+def test_a_transposition_in_cuda() -> None:
+    """The last boxes lie in part outside the matrix."""
+    kernel = compiled(TRANSPOSE, None, "sm_90")
+    maps = {
+        "from": "tensormap(f32[72, 100] iota, box = [32, 32])", "to": "tensormap(f32[100, 72] zeros, box = [32, 32])",
+    }  # fmt: skip
+    where = launch([4, 3], 128, **maps, rows=72)
+    expected = np.arange(7200, dtype=np.float32).reshape(72, 100).T
+    for engine in ("native", "reference"):
+        memory = execute(kernel, where, WholeGrid(), engine=cast("Any", engine))[0].memory
+        assert (memory["to"] == expected).all()
