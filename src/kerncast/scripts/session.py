@@ -17,7 +17,7 @@ from typing import Any
 
 from kerncast.bounded_file import Bound, read_text
 from kerncast.child_process import EndedError, Progress, Room, Send, apart, is_possible
-from kerncast.compile.cache import Store, cache_place
+from kerncast.compile.cache import cache_place
 from kerncast.confinement import source_places
 from kerncast.device.capture import Capture
 from kerncast.device.running import Settings, Shared
@@ -112,21 +112,16 @@ def record_script(script: Script, gpu: GPU, out: Path, progress: Progress | None
 
 
 def _room(script: Script) -> Room:
-    writes = tuple(_caches(script))
-    own = (Path(tempfile.gettempdir(), "kerncast-none"), *source_places(script.path), script.path.resolve())
-    return Room((*own, script.path.resolve().parent, *writes), writes, _ROOM_BYTES + _HOST_BYTES)
-
-
-def _caches(script: Script) -> list[Path]:
-    """Return folders of ours that the process may write: of compiled kernels, and the compiler's own."""
-    place, found = cache_place(), list[Path]()
-    if place.folder is not None:
+    """Return what the script may read and write: of the cache, which other commands rely on, it writes nothing."""
+    cached, own = cache_place().folder, tuple[Path, ...]()
+    if cached is not None:
         with suppress(OSError):
-            Store(place.folder, place.most_bytes).prepare()
-            own = _own_cache(place.folder, script)
-            own.mkdir(parents=True, exist_ok=True)
-            found = [place.folder, own]
-    return found
+            folder = _own_cache(cached, script)
+            folder.mkdir(parents=True, exist_ok=True)
+            own = (folder,)
+    place = script.path.resolve()
+    shared = () if cached is None else (cached,)
+    return Room((*source_places(place), place, place.parent, *shared, *own), own, _ROOM_BYTES + _HOST_BYTES)
 
 
 def _own_cache(folder: Path, script: Script) -> Path:

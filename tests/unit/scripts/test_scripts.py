@@ -10,6 +10,7 @@ import pytest
 from kerncast.child_process import is_possible
 from kerncast.cli.application import run
 from kerncast.compile.assembler import library_path
+from kerncast.compile.cache import cache_place
 from kerncast.errors import InputError, MachineLimitError
 from kerncast.forecast import Options, resolve_gpus
 from kerncast.gpu import load_gpu
@@ -96,6 +97,17 @@ def test_what_ends_a_script_is_told_with_its_line(tmp_path: Path, text: str, lin
     assert found.failed.where == f"{tmp_path}/script.py:{line}"
     assert words in found.failed.what
     assert len(load_launches(found.recording)) == 1
+
+
+def test_what_other_commands_rely_on_is_not_written(tmp_path: Path) -> None:
+    cached = cache_place().folder
+    if cached is None:
+        pytest.skip("there is no cache here")
+    cached.mkdir(parents=True, exist_ok=True)
+    found = recorded(tmp_path, f"{ADD}open({str(cached / 'forged')!r}, 'w')\n")
+    assert found.failed is not None
+    assert "PermissionError" in found.failed.what
+    assert not (cached / "forged").exists()
 
 
 def test_a_script_that_launches_nothing_is_bad_input(tmp_path: Path) -> None:
