@@ -167,9 +167,8 @@ def convert_address(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run cvta: between an address in a state space and a generic one."""
     base = np.uint64({"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(ins.space, 0))
     address = threads.value(ins.operands[1], "u64", active)
-    if ins.space == "param":  # its address is generic already, but for one that went through 32 bits
-        threads.write(ins.operands[0], address | np.uint64(PARAMETER_WINDOW), active)
-        return
+    if ins.space == "param" and "to" not in ins.modifiers:  # a short register keeps 32 bits of one
+        address = address | np.uint64(PARAMETER_WINDOW)
     threads.write(ins.operands[0], address - base if "to" in ins.modifiers else address + base, active)
 
 

@@ -40,9 +40,8 @@ def convert_address(o: Operation) -> None:
     """Write cvta: between an address in a state space and a generic one."""
     base = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(o.ins.space, 0)
     address = o.source(0, "u64")
-    if o.ins.space == "param":  # its address is generic already, but for one that went through 32 bits
-        o.block.write(o.ins.operands[0], o.emit.or_(address, integer(I64, PARAMETER_WINDOW)))
-        return
+    if o.ins.space == "param" and not o.has("to"):  # of 32 bits are left of one that was kept in a short register
+        address = o.emit.or_(address, PARAMETER_WINDOW)
     o.block.write(o.ins.operands[0], o.emit.sub(address, base) if o.has("to") else o.emit.add(address, base))
 
 
