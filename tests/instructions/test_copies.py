@@ -1,16 +1,19 @@
 """Asynchronous copies from global to shared memory, on both engines against NumPy."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from kerncast.errors import IllegalAddress, KernelFault, UnsupportedError
 from kerncast.execute import WholeGrid, execute
+from kerncast.execute.reference.late_copies import Copies, LateCopies
 from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.dataflow import BufferUse
 from kerncast.launch import Launch
+from kerncast.ptx import Immediate, Instruction, Symbol
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import compiled, launch
 from tests.helpers.places import ROOT
@@ -173,6 +176,19 @@ def test_late_copies_read_when_they_are_waited_for(engine: str, expected: int) -
         "cp.async.wait_group", "st.global.b32 [%a], 9; cp.async.wait_group"
     )
     assert set(run(body + BACK[4], engine, "u32[32] zeros", "u32[32] zeros").memory["b"]) == {expected}
+
+
+def test_late_copies_are_done_where_they_arrive_at_an_mbarrier() -> None:
+    arrival = Instruction("cp", ("async", "mbarrier", "arrive", "b64"), (), None, False, None)
+    copy = Instruction(
+        "cp", ("async", "ca", "shared", "global"), (*[Symbol("a")] * 2, Immediate(4, "int")), None, False, None
+    )
+    shared, two = np.zeros(8, np.uint8), np.arange(2)
+    late = LateCopies(cast("Any", SimpleNamespace(count=2)), np.arange(8, dtype=np.uint8), shared)
+    late.issue(Copies(copy, two, 4 * two, np.full(2, 4), 4 * two))
+    late.go_on(arrival, two[:1])
+    assert shared.tolist() == [0, 1, 2, 3, 0, 0, 0, 0]
+    late.check(copy, two[:1], np.zeros(1, np.int64), 4)
 
 
 def executed(name: str, engine: Any, where: Launch) -> Trace:

@@ -136,6 +136,8 @@ class Batch:
                 self.tally.guard(number, executing)
             if len(executing):
                 self._execute(number, ins, executing)
+                if self.memory.late:
+                    self.memory.late.go_on(ins, executing)
 
     def _execute(self, number: int, ins: Instruction, active: Index) -> None:
         root = ins.opcode.name
@@ -157,8 +159,6 @@ class Batch:
             self._trap(ins, active)
         else:
             assert ins.is_jump or ins.opcode.has(Trait.INERT), f"{ins.name} passed the check of supported instructions"
-            if self.memory.late:
-                self.memory.late.go_on(ins, active)
 
     def _tell(self, ins: Instruction, active: Index) -> None:
         """Run an instruction on mbarriers."""

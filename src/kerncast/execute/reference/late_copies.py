@@ -56,14 +56,20 @@ class LateCopies:
         self._filled_by[_places(copies.target, copies.ins.access_bytes)] = copies.ins
 
     def go_on(self, ins: Instruction, threads: Index) -> None:
-        """End the group of these threads, or do the copies of all their groups but the latest."""
+        """End the group of these threads, or do the copies of all their groups but the latest.
+
+        Those that arrive at an mbarrier are done there: by which wait that one is asked is not followed.
+        """
+        until: Places = np.zeros(self._threads.count, np.int64)
+        if ins.name.startswith("cp.async.mbarrier."):
+            until[threads] = self._ended[threads] + 1
+            self._do(until)
         if ins.opcode.group != "copies":
             return
         if ins.opcode.has(Trait.COMMIT):
             self._ended[threads] += 1
         if ins.opcode.has(Trait.AWAIT):
             left = next((o.value for o in ins.operands if isinstance(o, Immediate)), 0)
-            until: Places = np.zeros(self._threads.count, np.int64)
             until[threads] = self._ended[threads] - left
             self._do(until)
 
