@@ -107,6 +107,8 @@ PRODUCTS = [
     ("tf32", "f32 tf32 tf32", (1, 2, 2), 8, 128, 64, Tile(128), Tile(128), 0),
     ("f8f6f4", "f32 e4m3 e5m2", (1, 0, 1), 32, 128, 64, Tile(128), Tile(64), 0),
     ("f8f6f4", "f16 e5m2 e4m3", (0, 1, 0), 32, 128, 16, None, Tile(64), 0),
+    ("f8f6f4", "f32 e4m3 e4m3", (1, 0, 0), 32, 128, 64, Tile(128, 0, True, 1), Tile(64, 0, True, 1), 3 << 15),
+    ("i8", "s32 u8 u8", (2, 0, 0), 32, 64, 16, Tile(0, 0, True, 1), Tile(128), 1 << 15),
     ("i8", "s32 u8 s8", (2, 0, 1), 32, 128, 64, Tile(64), Tile(128), 0),
 ]  # fmt: skip
 
@@ -172,6 +174,20 @@ tcgen05.ld.sync.aligned.32x32b.x16.b32 {listed("d", 16)}, [%tw]; {stored(16)}
     expected = np.full((128, 16), 20.0)
     expected[[32, 34, 95, *range(96, 128)]] = 16
     assert found.tolist() == expected.tolist()
+
+
+@ENGINES
+def test_a_barrier_tells_that_products_are_done(engine: str, tmp_path: Path) -> None:
+    descriptor, image = Tile(128).image(encoded("f16", np.ones((128, 16))))
+    body = f"""
+@%first mbarrier.init.shared::cta.b64 [49136], 1; bar.sync 0; mov.b64 %da, {blackwell(descriptor)};
+mov.b32 %id, {instruction_descriptor(128, 16, (1, 0, 0))};
+@%first tcgen05.mma.cta_group::1.kind::f16 [%tm], %da, %da, %id, 0;
+@%first tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [49136];
+wait: mbarrier.try_wait.parity.shared::cta.b64 %p, [49136], 0; @!%p bra wait;
+tcgen05.fence::after_thread_sync; tcgen05.ld.sync.aligned.32x32b.x1.b32 %d0, [%tw]; {stored(1)}
+"""
+    assert (run(body, engine, tmp_path, joined(image, image))[:, 0].view(np.float32) == 16).all()
 
 
 @ENGINES
