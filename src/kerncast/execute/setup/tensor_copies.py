@@ -329,7 +329,8 @@ def touched_sectors(moved: Moved) -> tuple[Numbers, Numbers]:
 
 
 def touch(touched: Touched, sectors: Numbers, *, reads: bool, writes: bool) -> None:
-    """Mark sectors of global memory as read or written."""
+    """Mark sectors of global memory as read or written, where such marks are kept: a running program has none."""
+    sectors = sectors[sectors < len(touched.read)]
     pages = sectors // (PAGE_BYTES // SECTOR_BYTES)
     if reads:
         touched.read[sectors] = True
