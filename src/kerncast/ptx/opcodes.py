@@ -254,6 +254,7 @@ tcgen05.ld           | -       | -       | tensor_memory lane pipe=tensor
 tcgen05.st           | -       | -       | tensor_memory pipe=tensor results=0
 tcgen05.cp           | -       | -       | tensor_memory described pipe=tensor results=0
 tcgen05.mma          | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS} kind::mxf8f6f4
+tcgen05.commit       | control | -       | phase pipe=tensor results=0
 tcgen05.wait::ld tcgen05.wait::st | control | - | inert pipe=tensor results=0
 tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | control | - | inert pipe=tensor results=0
 setmaxnreg           | control | -       | inert pipe=branch results=0 | inc dec
@@ -424,6 +425,7 @@ tcgen05.dealloc   | b32                           | cta_group::1! sync! aligned!
 tcgen05.relinquish_alloc_permit |                 | cta_group::1! sync! aligned!        | 0
 tcgen05.ld        | b32                           | sync! aligned! pack::16b {_MOVEMENTS} | 2 3 | address 1
 tcgen05.st        | b32                           | sync! aligned! unpack::16b {_MOVEMENTS} | 2 3 | address 0
+tcgen05.commit    | b64                           | cta_group::1! mbarrier::arrive::one! shared::cluster | 1 | address 0
 tcgen05.wait::ld tcgen05.wait::st |               | sync! aligned!                      | 0
 tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | |                  | 0
 tcgen05.cp        |                               | cta_group::1! {_COPIES}             | 2 | address 0

@@ -120,6 +120,11 @@ def _arrive_when_copied(o: Operation, number: int) -> None:
     _update(o, number, (integer(I64, int(o.has("noinc"))), integer(I64, 0), integer(I64, 0)))
 
 
+def _arrive_when_computed(o: Operation, number: int) -> None:
+    """Write tcgen05.commit: products and copies are complete where they were issued."""
+    _update(o, number, (integer(I64, 1), integer(I64, 0), integer(I64, 0)))
+
+
 def _update(o: Operation, number: int, changes: tuple[Value, Value, Value]) -> Value:
     """Write an update and return where the old words are: ``changes`` are arrivals, drops and expected bytes."""
     if "mbarrier_update" not in o.emit.unit:
@@ -290,4 +295,5 @@ WRITERS: dict[str, Callable[[Operation, int], None]] = {
     "mbarrier.init": _initialise, "mbarrier.inval": _invalidate, "mbarrier.arrive": _arrive,
     "mbarrier.arrive_drop": _arrive, "mbarrier.expect_tx": _change_bytes, "mbarrier.complete_tx": _change_bytes,
     "mbarrier.test_wait": _ask, "mbarrier.try_wait": _ask, "cp.async.mbarrier.arrive": _arrive_when_copied,
+    "tcgen05.commit": _arrive_when_computed,
 }  # fmt: skip
