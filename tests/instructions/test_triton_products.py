@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
@@ -22,7 +23,9 @@ def run(name: str, engine: Any, grid: tuple[int, int, int], shared: int, values:
     assert found is not None
     parsed = [parse_value(value, "x", HERE) if isinstance(value, str) else value for value in [*values, 0, 0]]
     arguments = tuple(Argument(f"a{number}", value) for number, value in enumerate(parsed))
-    given = Launch(HERE / f"{name}.ptx", found[1], grid, (128, 1, 1), shared, arguments)
+    threads = re.search(r"\.reqntid (\d+)", ptx)
+    assert threads is not None
+    given = Launch(HERE / f"{name}.ptx", found[1], grid, (int(threads[1]), 1, 1), shared, arguments)
     kernel = CompiledKernel(found[1], found[1], "sm_90a", ptx, cast("Any", None), None)
     return execute(kernel, given, WholeGrid(), engine=engine)[0].memory
 
@@ -45,6 +48,25 @@ def test_product_in_tensor_memory(engine: str) -> None:
     memory = run("matmul_f16_sm100", engine, (4, 1, 1), 20496, values)
     expected = memory["a0"].astype("f8") @ memory["a1"].astype("f8")
     assert np.allclose(memory["a2"].astype("f8"), expected, rtol=1e-3)
+
+
+TMA = [("matmul_tma_sm90", 64, 24592), ("matmul_tma_ws_sm100", 128, 41148)]
+
+
+@ENGINES
+@pytest.mark.parametrize(("name", "rows", "shared"), TMA)
+def test_product_of_boxes(engine: str, name: str, rows: int, shared: int) -> None:
+    """Tiles come and go by TMA; on sm_100 other warps issue the copies and the products than those that wait."""
+    m, n, k = 2 * rows, 64, 192
+    sizes = {"A": (m, k, rows, 64, "random"), "B": (n, k, 32, 64, "random"), "C": (m, n, rows, 32, "zeros")}
+    values: list[Any] = []
+    for height, width, tall, wide, fill in sizes.values():
+        turns = "128B" if wide == 64 else "64B"
+        text = f"tensormap(f16[{height}, {width}] {fill}, box = [{tall}, {wide}], swizzle = {turns})"
+        values += [text, height, width, width, 1]
+    memory = run(name, engine, (4, 1, 1), shared, [*values, m, n, k])
+    a, b, c = (each.astype("f8") for each in memory.values() if each.ndim == 2)
+    assert np.allclose(c, a @ b.T, rtol=1e-3)
 
 
 @ENGINES
