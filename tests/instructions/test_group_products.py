@@ -61,6 +61,8 @@ class Tile:
     swizzle: int = 0
     start: int = 0
     turned: bool = False
+    size: int = 2
+    """bytes of a number of a turned tile"""
 
     def image(self, rows: Bytes) -> tuple[int, Bytes]:
         """Return the descriptor of a tile at its start, and the bytes from 0 on in which it lies."""
@@ -71,17 +73,17 @@ class Tile:
         if not self.turned:
             leading, stride = 16 * count + 16 * 8, 128 if not self.swizzle else atom
         elif self.swizzle:
-            leading, stride = 2 * atom + atom, atom
+            leading, stride = (4 // self.size + 1) * atom, atom
         else:
-            leading, stride = atom * (count // 8), atom
+            leading, stride = atom * (count * self.size // 16), atom
         for r in range(count):
             for byte in range(32):
                 if not self.turned:
                     at = r // 8 * stride + r % 8 * width + (byte if self.swizzle else byte // 16 * leading + byte % 16)
                 else:
                     across, down = (leading, stride) if self.swizzle else (stride, leading)
-                    k = byte // 2
-                    at = 2 * r // width * across + 2 * r % width + k // 8 * down + k % 8 * width + byte % 2
+                    k, along = byte // self.size, self.size * r
+                    at = along // width * across + along % width + k // 8 * down + k % 8 * width + byte % self.size
                 at += self.start
                 if self.swizzle:
                     piece = (at // 16 ^ (at // 128) % 8 % (self.swizzle // 16)) * 16

@@ -86,6 +86,8 @@ class Kind:
 
 
 _ROWS_OF_SCALED = 128
+#: Numbers of one row, so that tiles may lie turned: TF32 needs a swizzle of its own.
+_LEAST_TURNED = 16
 _FLOATS = {0: "f16", 1: "f32"}
 _BYTES = {0: "e4m3", 1: "e5m2"}
 #: Kinds by their modifier.
@@ -135,7 +137,7 @@ def shape_of(kind: Kind, descriptor: int) -> Shape | None:
         or n not in range(8, 257)
     ):
         return None
-    if (any(turns) and kind.k != 16) or (scaled and not descriptor >> 23 & 1):
+    if (any(turns) and kind.k < _LEAST_TURNED) or (scaled and not descriptor >> 23 & 1):
         return None
     negates = (descriptor >> 13 ^ descriptor >> 14) & 1
     ids = (descriptor >> 29 & 3, descriptor >> 4 & 3) if scaled else (0, 0)

@@ -88,8 +88,8 @@ def first_outside(addresses: Index, size: int) -> int | None:
     return int(bad[0]) & -16 if len(bad) else None
 
 
-def addresses_of(descriptor: int, rows: Index, *, is_turned: bool) -> Index:
-    """Return [rows, 32] the address of each byte of these rows in shared memory."""
+def addresses_of(descriptor: int, rows: Index, *, is_turned: bool, size: int = 2) -> Index:
+    """Return [rows, 32] the address of each byte of these rows in shared memory; size is that of a turned number."""
     start, leading, stride = ((descriptor >> shift & 0x3FFF) * 16 for shift in (0, 16, 32))
     width = _WIDTHS[descriptor >> 62]
     row, byte = rows[:, None], np.arange(_ROW_BYTES)
@@ -98,7 +98,7 @@ def addresses_of(descriptor: int, rows: Index, *, is_turned: bool) -> Index:
         plain = start + row // 8 * stride + row % 8 * width + along
     else:
         across, down = (stride, leading) if width == 16 else (leading, stride)
-        column, per = byte // 2, width // 2
-        plain = start + row // per * across + row % per * 2 + column // 8 * down + column % 8 * width + byte % 2
+        column, per = byte // size, width // size
+        plain = start + row // per * across + row % per * size + column // 8 * down + column % 8 * width + byte % size
     swizzled: Index = plain ^ (plain >> 7 & width // 16 - 1) << 4
     return swizzled

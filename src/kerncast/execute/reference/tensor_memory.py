@@ -155,10 +155,10 @@ class TensorMemory:
                         words[lanes, columns + 1] = values >> np.uint32(16)
 
     def _rows(
-        self, ins: Instruction, thread: np.intp, operand: Operand, shape: tuple[int, int, bool]
+        self, ins: Instruction, thread: np.intp, operand: Operand, shape: tuple[int, int, int]
     ) -> npt.NDArray[np.uint8]:
-        """Return [rows, bytes] a tile of shared memory; the shape is rows, bytes of each, whether it lies turned."""
-        rows, size, is_turned = shape
+        """Return [rows, bytes] a tile of shared memory; the shape is rows, bytes of each, those of a turned number."""
+        rows, size, turned = shape
         descriptor = self._one(operand, thread, "b64")
         swizzle = {0: 0, 2: 1, 4: 2, 6: 3}.get(descriptor >> 61)
         if swizzle is None or descriptor >> 52 & 1:
@@ -166,7 +166,7 @@ class TensorMemory:
         if descriptor >> 49 & 7:
             raise self._fault("descriptor", ins, thread, descriptor)
         plain = descriptor & (1 << 46) - 1 | swizzle << 62
-        addresses = addresses_of(plain, np.arange(rows), is_turned=is_turned)[:, :size]
+        addresses = addresses_of(plain, np.arange(rows), is_turned=turned > 0, size=turned)[:, :size]
         outside = first_outside(addresses, self._memory.shared_bytes)
         if outside is not None:
             raise self._fault("tile", ins, thread, outside)
@@ -181,7 +181,7 @@ class TensorMemory:
         columns = self._columns(ins, thread, address, size // 4)
         if address >> 16:
             raise self._fault("lanes", ins, thread, address >> 16)
-        found = np.ascontiguousarray(self._rows(ins, thread, source, (rows, size, False))).view(np.uint32)
+        found = np.ascontiguousarray(self._rows(ins, thread, source, (rows, size, 0))).view(np.uint32)
         words = self._words[self._threads.row[thread]]
         for quarter, lanes in enumerate(places):
             for lane in lanes:
@@ -202,7 +202,7 @@ class TensorMemory:
         lanes = row if shape.m == _WHOLE else row // 16 * 32 + row % 16 + base
         words = self._words[self._threads.row[thread]]
         left = self._left(ins, thread, (a, shape), lanes)
-        right = self._rows(ins, thread, b, (shape.n, 32, shape.turns[1]))
+        right = self._rows(ins, thread, b, (shape.n, 32, shape.turns[1] * 32 // shape.k))
         first = decoded(shape.a, np.ascontiguousarray(left).view(np.uint32)).reshape(shape.m, -1)
         second = decoded(shape.b, np.ascontiguousarray(right).view(np.uint32)).reshape(shape.n, -1).T
         before = words[lanes, columns]
@@ -221,7 +221,7 @@ class TensorMemory:
         """Return [rows, …] the words or the bytes of A."""
         operand, shape = what
         if not isinstance(operand, Address):
-            return self._rows(ins, thread, operand, (shape.m, 32, shape.turns[0]))
+            return self._rows(ins, thread, operand, (shape.m, 32, shape.turns[0] * 32 // shape.k))
         place = self._one(operand, thread)
         if place >> 16 != lanes[0]:
             raise self._fault("lanes", ins, thread, place >> 16)

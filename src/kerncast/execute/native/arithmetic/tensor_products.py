@@ -179,7 +179,7 @@ def _check(issue: _Issue) -> None:
         good = emit.and_(good, _is_one_of(emit, issue.bits(4, 3), kind.totals))
     n = issue.columns
     good = emit.and_(good, emit.compare("ule", emit.sub(n, _COLUMNS), _MOST_COLUMNS - _COLUMNS))
-    if kind.k != _ROWS:
+    if kind.k < _ROWS:  # TF32 needs a swizzle of its own
         good = emit.and_(good, emit.compare("eq", issue.bits(15, 3), 0))
     leave_if(emit, emit.not_(good), ("format", issue.descriptor), "i1")
 
@@ -221,7 +221,8 @@ def _copy(issue: _Issue, descriptor: Value, shape: tuple[Value, Value], to: Valu
     plain = from_tensor_descriptor(emit, descriptor, LANE, "i1")
     none = integer("i1", 0)
     tile = Tile(plain, integer("i32", 0), emit.lshr(rows, 3), emit.compare("ne", turned, 0), none)
-    leave_if(emit, emit.not_(copy_tile(emit, tile, to, LANE)), None, "i1")
+    is_whole = copy_tile(emit, tile, to, LANE, of_bytes=issue.kind.k == ROW_BYTES)
+    leave_if(emit, emit.not_(is_whole), None, "i1")
 
 
 def _lane_of(issue: _Issue, row: Value, base: Value) -> Value:

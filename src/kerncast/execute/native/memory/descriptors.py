@@ -5,7 +5,7 @@ neighbouring columns, are one above the other, and a swizzle exchanges pieces by
 Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.15.5.1 (Shared Memory Matrix Layout).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerncast.execute.native.arithmetic.matrix_products import TRANSPOSED
 from kerncast.execute.native.ir import FAULTS, WARP, WORKER, Emitter, Unit, Value, each_lane, get, integer
@@ -31,17 +31,21 @@ class Tile:
     first: Value
     count: Value
     is_turned: Value
-    """whether neighbouring rows lie beside one another instead of neighbouring columns; of 16 bits only"""
+    """whether neighbouring rows lie beside one another instead of neighbouring columns"""
     is_narrow: Value
     """whether rows have 16 bytes: what follows them is copied twice"""
 
 
-def copy_tile(emit: Emitter, tile: Tile, to: Value, lane: Value) -> Value:
-    """Write a copy, row after row; gives whether all of it lies in shared memory. A fault is that of a lane."""
-    if _NAME not in emit.unit:
-        _define(emit.unit)
+def copy_tile(emit: Emitter, tile: Tile, to: Value, lane: Value, *, of_bytes: bool = False) -> Value:
+    """Write a copy, row after row; gives whether all of it lies in shared memory. A fault is that of a lane.
+
+    ``of_bytes`` says that the numbers of a turned tile have 8 bits, not 16.
+    """
+    name = f"{_NAME}_of_bytes" if of_bytes else _NAME
+    if name not in emit.unit:
+        _define(emit.unit, name, of_bytes=of_bytes)
     parts = (tile.descriptor, tile.first, tile.count, tile.is_turned, tile.is_narrow)
-    return emit.call(_NAME, "i1", *POINTERS, SITE, lane, to, *parts)
+    return emit.call(name, "i1", *POINTERS, SITE, lane, to, *parts)
 
 
 def from_tensor_descriptor(emit: Emitter, descriptor: Value, lane: Value, result: str) -> Value:
@@ -64,6 +68,8 @@ class _Layout:
 
     offsets: Value
     """of each piece from the start of its group"""
+    further: Value
+    """of the pieces of columns 16 to 31, where the numbers of a turned tile are bytes"""
     start: Value
     outer: Value
     """bytes from one group to the next, or to the next that does not lie in the same stretch"""
@@ -72,26 +78,29 @@ class _Layout:
     swizzle: Value
 
 
-def _define(unit: Unit) -> None:
+def _define(unit: Unit, name: str, *, of_bytes: bool) -> None:
     parameters = [*POINTERS, SITE, _LANE, _TO, _DESCRIPTOR, _FIRST, _COUNT, _TURNED, _NARROW]
-    emit = Emitter(unit, _NAME, "i1", parameters)
+    emit = Emitter(unit, name, "i1", parameters)
     turning = emit.allocate("<64 x i16>")
     layout = _layout(emit)
     memory = get(emit, POINTERS[1], WARP, "shared")
     size = get(emit, POINTERS[0], WORKER, "shared_bytes")
     with emit.count_up(_COUNT) as number:
-        addresses = _addresses(emit, layout, emit.add(number, _FIRST))
-        _check(emit, addresses, size)
-        pieces = [
-            emit.at(memory, emit.cast("zext", emit.op(f"extractelement {addresses.typed}, i64 {n}", "i32"), "i64"))
-            for n in range(_PIECES)
-        ]
+        group = emit.add(number, _FIRST)
+        # A piece of bytes has the numbers of 16 rows, which are two groups.
+        place = emit.select(_TURNED, emit.lshr(group, 1), group) if of_bytes else group
+        pieces = _pieces(emit, _addresses(emit, layout, place), (memory, size))
         to = emit.at(_TO, emit.mul(emit.cast("zext", number, "i64"), _GROUP_BYTES))
         with emit.when(_TURNED):
-            _store_turned(emit, pieces, to, turning)
+            if of_bytes:
+                others = replace(layout, offsets=layout.further)
+                pieces += _pieces(emit, _addresses(emit, others, place), (memory, size))
+                _store_bytes(emit, pieces, to, emit.shl(emit.cast("zext", emit.and_(group, 1), "i64"), 3))
+            else:
+                _store_turned(emit, pieces, to, turning)
         with emit.when(emit.not_(_TURNED)):
-            for place, piece in enumerate(pieces):
-                emit.store(emit.load(piece, "<16 x i8>", 1), emit.at(to, _PIECE_BYTES * place), 1)
+            for number_of_piece, piece in enumerate(pieces[:_PIECES]):
+                emit.store(emit.load(piece, "<16 x i8>", 1), emit.at(to, _PIECE_BYTES * number_of_piece), 1)
     emit.give(integer("i1", 1))
     emit.finish()
 
@@ -122,7 +131,8 @@ def _layout(emit: Emitter) -> _Layout:
         )
     )
     offsets = emit.add(emit.mul(near, _spread(emit, width)), emit.mul(far, _spread(emit, step)))
-    return _Layout(offsets, start, outer, emit.select(_TURNED, shift, integer("i32", 0)), swizzle)
+    further = emit.add(offsets, _spread(emit, emit.shl(step, 1)))
+    return _Layout(offsets, further, start, outer, emit.select(_TURNED, shift, integer("i32", 0)), swizzle)
 
 
 _ROWS = [n // 2 for n in range(_PIECES)]
@@ -137,6 +147,23 @@ def _addresses(emit: Emitter, layout: _Layout, group: Value) -> Value:
     plain = emit.add(_spread(emit, base), layout.offsets)
     moved = emit.and_(emit.lshr(plain, 7), _spread(emit, layout.swizzle))
     return emit.xor(plain, emit.shl(moved, 4))
+
+
+def _pieces(emit: Emitter, addresses: Value, memory: tuple[Value, Value]) -> list[Value]:
+    """Return where pieces lie in the memory of this process, which is (start, bytes), once they are checked."""
+    start, size = memory
+    _check(emit, addresses, size)
+    places = [emit.op(f"extractelement {addresses.typed}, i64 {n}", "i32") for n in range(_PIECES)]
+    return [emit.at(start, emit.cast("zext", place, "i64")) for place in places]
+
+
+def _store_bytes(emit: Emitter, pieces: list[Value], to: Value, half: Value) -> None:
+    """Write one half of pieces of one column each as rows."""
+    for column, piece in enumerate(pieces):
+        eight = emit.load(emit.at(piece, half), "<8 x i8>", 1)
+        for row in range(8):
+            one = emit.op(f"extractelement {eight.typed}, i64 {row}", "i8")
+            emit.store(one, emit.at(to, ROW_BYTES * row + column), 1)
 
 
 def _check(emit: Emitter, addresses: Value, size: Value) -> None:

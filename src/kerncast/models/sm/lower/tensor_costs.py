@@ -94,6 +94,11 @@ def _cycles(ins: Instruction, architecture: Architecture, kinds: tuple[str, str]
 
 
 def _unknown(ins: Instruction, architecture: Architecture) -> MissingEvidenceError:
+    if ins.root == "tcgen05":
+        return MissingEvidenceError(
+            f"{ins.name} uses tensor memory, whose times are unknown",
+            cure="Counts are known: kerncast profile. Forecasts are for kernels that multiply by mma or wgmma.",
+        )
     return MissingEvidenceError(
         f"{ins.name} is a product of tensor cores whose rate is unknown on {architecture.id}",
         cure="data/instructions/tensor_products.csv has the known ones.",
