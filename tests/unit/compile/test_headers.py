@@ -298,6 +298,7 @@ extern "C" __global__ void k(int *x) { x[0] = doubled(x[1]); }
 
 def test_tuples_in_device_code(tmp_path: Path) -> None:
     text = """#include <tuple>
+#include <cuda/std/tuple>
 extern "C" __global__ void k(int *x) {
   auto both = [&](int i) -> std::tuple<int, float> { return {i, 2.5f}; };
   auto [first, second] = both(*x);
