@@ -299,7 +299,8 @@ def _operations(code: Sequence[Instruction], accessing: Sequence[int]) -> Weight
     read = frozenset(register.name for ins in code for register in sources_of(ins))
     groups = [-1] * len(code)
     for number in accessing:
-        name = "ldgsts" if code[number].is_copy else _OPERATION_NAMES.get(operation_of(code[number], read), "ld")
+        is_load = code[number].is_copy and not code[number].writes_global
+        name = "ldgsts" if is_load else _OPERATION_NAMES.get(operation_of(code[number], read), "ld")
         groups[number] = OPERATIONS.index(name)
     return indicators(groups, len(OPERATIONS))
 
