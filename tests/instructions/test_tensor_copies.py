@@ -150,6 +150,9 @@ def test_a_hostile_map_reads_nothing_else(engine: str) -> None:
     where = wide.coded().hex()
     with pytest.raises(KernelFault, match="out of bounds"):
         run(f"{BOX} [%w0], [%m, {{0, 9}}], [%w1];", engine, tensor=f"bytes({where})")
+    huge = TensorTiles("u64", (256,) * 5, (16,) * 4, (4, *(256,) * 4), 0, address=1 << 44).coded().hex()
+    with pytest.raises(KernelFault, match="more than any shared memory holds"):
+        run(f"{BOX} [%w0], [%m, {{0, 9}}], [%w1];", engine, tensor=f"bytes({huge})")
     one = TensorTiles("u32", (64,), (), (16,), 0, address=(1 << 44) + 512).coded().hex()
     with pytest.raises(KernelFault, match="2 coordinates for a map of 1 dim"):
         run(f"{BOX} [%w0], [%m, {{0, 9}}], [%w1];", engine, tensor=f"bytes({one})")

@@ -355,7 +355,7 @@ class Memory:
             complete(ins, (room, offset), nbytes, thread)
 
         name = self.threads.describe(thread)
-        return BlockMemory(self.arena, self.parameters.tobytes(), shared, own, name, tell)
+        return BlockMemory(self.arena, self.parameters.tobytes(), shared, name, tell)
 
     def _load_parameter(self, ins: Instruction, at: int, elements: tuple[Operand, ...], threads: Index) -> None:
         size = TYPE_BITS[ins.type] // 8

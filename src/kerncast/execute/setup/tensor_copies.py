@@ -38,6 +38,8 @@ _NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FFFFFFFFFFFF
 _DTYPES = {"u8": "u1", "u16": "u2", "u32": "u4", "i32": "i4", "u64": "u8", "i64": "i8", "f16": "f2", "f32": "f4",
            "f64": "f8", "bf16": "u2", "s32": "i4", "s64": "i8", "b32": "u4", "b64": "u8"}  # fmt: skip
 _MOST_OFFSET = 1 << 62
+#: No block has as much shared memory; a map in global memory may say anything.
+_MOST_BOX_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,6 @@ class BlockMemory:
     parameters: bytes
     shared: Callable[[int], Bytes | None]
     """shared memory of the block of a rank in the cluster; None where there is none"""
-    rank: int
-    """of the block itself"""
     thread: str
     """thread by its block and index, for messages"""
     complete: Callable[[int, int], None]
@@ -100,7 +100,7 @@ class _Copy:
 def moves(ins: Instruction, values: Sequence[Sequence[int]], memory: BlockMemory) -> Moved:
     """Run a copy and return what it touched; ``values`` has the numbers of each operand, of addresses the first."""
     copy = _Copy(ins, memory)
-    targets = _targets(ins, values, memory.rank)
+    targets = _targets(ins, values)
     if "tensor" in ins.opcode.name:
         moved = _store_box(copy, values) if ins.writes_global else _load_box(copy, values, targets)
     elif ins.writes_global:
@@ -118,9 +118,8 @@ def _barrier(ins: Instruction) -> int:
     return max(n for n, operand in enumerate(ins.operands) if isinstance(operand, Address))
 
 
-def _targets(ins: Instruction, values: Sequence[Sequence[int]], rank: int) -> list[int | None]:
+def _targets(ins: Instruction, values: Sequence[Sequence[int]]) -> list[int | None]:
     """Return the ranks of the blocks that a load writes to; None is the one that the address names."""
-    del rank
     if "multicast::cluster" not in ins.modifiers:
         return [None]
     mask = values[-1][0]
@@ -239,6 +238,8 @@ def _tiles(copy: _Copy, address: int) -> TensorTiles:
     if tiles is None:
         cure = "Give the kernel a tensor map (docs/launch-file.md), as a __grid_constant__ parameter."
         raise copy.fault(f"finds no tensor map at {address:#x}", cure)
+    if tiles.box_bytes > _MOST_BOX_BYTES:
+        raise copy.fault(f"is out of bounds: a box of {tiles.box_bytes} bytes is more than any shared memory holds")
     return tiles
 
 

@@ -140,7 +140,7 @@ class _Place:
         def complete(address: int, nbytes: int) -> None:
             self._complete(shared(address >> RANK_SHIFT), address & OFFSET_MASK, nbytes)
 
-        return BlockMemory(world.arena, world.parameters, shared, rank, self._thread(block), complete)
+        return BlockMemory(world.arena, world.parameters, shared, self._thread(block), complete)
 
     def _complete(self, room: npt.NDArray[np.uint8] | None, offset: int, nbytes: int) -> None:
         thread, program = self._thread(_read(self.warp, WARP, "block")), self.world.program
