@@ -11,7 +11,6 @@ import pytest
 
 from kerncast.bench.ceilings import Ceiling, ceilings_for
 from kerncast.compile import CompiledKernel
-from kerncast.errors import UnsupportedError
 from kerncast.execute import WholeGrid, execute, profile_of
 from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.measurements import Machine
@@ -25,6 +24,7 @@ from kerncast.profiles.counts import (
     GLOBAL_BYTES_TOUCHED,
     INTEGER_OPS,
     SPECIAL_OPS,
+    TENSOR_OPS,
 )
 from kerncast.traces import Trace
 from tests.helpers.ceiling_kernels import compiled
@@ -139,12 +139,12 @@ def test_shared_reads_are_counted_by_requests() -> None:
         assert loads * nbytes == ceiling.amount
 
 
-def test_tensor_kernels_are_not_executed_yet() -> None:
-    """When this fails, the stated work of the tensor kernels can be checked as the others'."""
+def test_the_executor_counts_the_work_of_tensor_kernels() -> None:
     for name, ceiling in named(tiny("8.0")).items():
         if name.startswith("tensor"):
-            with pytest.raises(UnsupportedError):
-                run(ceiling.launch, "8.0")
+            counts = run(ceiling.launch, "8.0")[1].counts
+            found = sum(counts[each].value for each in dict.fromkeys(TENSOR_OPS.values()) if each in counts)
+            assert found == ceiling.amount, name
 
 
 @pytest.mark.parametrize("capability", ["7.0", "7.2", "7.5", "8.0", "9.0"])

@@ -148,7 +148,7 @@ def test_a_gpu_that_refuses_all_takes_nothing_from_the_total_of_another(kerncast
 
 def test_the_conclusion_of_many_says_that_some_were_refused(kerncast: Run) -> None:
     arguments = ("--op", "softmax(B=64,H=512,count=2)", "--op", "ln(B=64,H=512)", "--op", "conv(B=1)", "--gpu", "t4")
-    assert "All 3 launches that were forecast take about" in " ".join(kerncast("predict", *arguments).stdout.split())
+    assert "All 3 launches that were forecast take " in " ".join(kerncast("predict", *arguments).stdout.split())
 
 
 def test_a_report_of_operators_claims_no_counters(kerncast: Run, tmp_path: Path) -> None:

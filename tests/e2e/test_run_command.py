@@ -200,7 +200,7 @@ def test_a_recording_is_forecast_elsewhere_without_being_run(built: Path, kernca
     assert [each["gpu_id"] for each in found["applications"]] == ["l4"]
     refused = kerncast("run", built / "run.kc", "--clock", "l4")
     assert refused.returncode == 2
-    assert "--clock is of no use for a recording" in refused.stderr
+    assert "--clock is of no use for .kc files" in refused.stderr
 
 
 def test_a_recording_outlives_its_sources(built: Path, tmp_path: Path, kerncast: Run) -> None:

@@ -87,11 +87,15 @@ def _broken(status: ToolStatus, trouble: str) -> ToolStatus:
     return replace(status, found=False, trouble=trouble, cure=cure, command=command)
 
 
+#: A library that is there loads in a second.
+_LOADING_SECONDS = 60.0
+
+
 def _loaded(status: ToolStatus, part: str) -> ToolStatus:
     """Return a status after the library was loaded in a child process, or was not."""
     if not status.found:
         return status
-    limits = Limits()
+    limits = replace(Limits(), seconds=_LOADING_SECONDS)
     request = {
         "task": "load",
         "job": part,

@@ -5,15 +5,18 @@ counts x first, then y, then z; the cluster's own coordinates are those of its b
 """
 
 import math
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from kerncast.errors import LaunchError
 
+if TYPE_CHECKING:  # the doctor works where NumPy is missing
+    import numpy as np
+    import numpy.typing as npt
+
+    Blocks = npt.NDArray[np.int64]
+
 #: Sizes of a grid, a block or a cluster in x, y and z.
 Sizes = tuple[int, int, int]
-Blocks = npt.NDArray[np.int64]
 
 #: Blocks that a cluster may have on every GPU with clusters.
 PORTABLE_CLUSTER_BLOCKS = 8
@@ -46,12 +49,15 @@ def cluster_grid(grid: Sizes, cluster: Sizes) -> Sizes:
     return (x, y, z)
 
 
-def blocks_of_clusters(clusters: Blocks, grid: Sizes, cluster: Sizes) -> Blocks:
+def blocks_of_clusters(clusters: "Blocks", grid: Sizes, cluster: Sizes) -> "Blocks":
     """Return the linear numbers of the blocks of these clusters, cluster after cluster, in each by rank.
 
+    >>> import numpy as np
     >>> blocks_of_clusters(np.array([1]), (4, 4, 1), (2, 2, 1)).tolist()
     [2, 3, 6, 7]
     """
+    import numpy as np  # noqa: PLC0415  the doctor works where NumPy is missing
+
     rank = np.arange(math.prod(cluster))
     parts = [_coordinates(numbers, sizes) for numbers, sizes in
              ((np.asarray(clusters, np.int64), cluster_grid(grid, cluster)), (rank, cluster))]  # fmt: skip
@@ -59,17 +65,20 @@ def blocks_of_clusters(clusters: Blocks, grid: Sizes, cluster: Sizes) -> Blocks:
     return np.asarray(x + grid[0] * (y + grid[1] * z), np.int64).ravel()
 
 
-def clusters_of_blocks(blocks: Blocks, grid: Sizes, cluster: Sizes) -> Blocks:
+def clusters_of_blocks(blocks: "Blocks", grid: Sizes, cluster: Sizes) -> "Blocks":
     """Return [n] the linear number of each block's cluster.
 
+    >>> import numpy as np
     >>> clusters_of_blocks(np.array([0, 2, 6, 8]), (4, 4, 1), (2, 2, 1)).tolist()
     [0, 1, 1, 2]
     """
+    import numpy as np  # noqa: PLC0415  as above
+
     x, y, z = (part // size for part, size in zip(_coordinates(blocks, grid), cluster, strict=True))
     nx, ny, _ = cluster_grid(grid, cluster)
     return np.asarray(x + nx * (y + ny * z), np.int64)
 
 
-def _coordinates(linear: Blocks, sizes: Sizes) -> tuple[Blocks, Blocks, Blocks]:
+def _coordinates(linear: "Blocks", sizes: Sizes) -> "tuple[Blocks, Blocks, Blocks]":
     x, y, _ = sizes
     return linear % x, linear // x % y, linear // (x * y)

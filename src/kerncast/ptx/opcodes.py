@@ -517,7 +517,7 @@ cvt.rs | It rounds stochastically; cvt.rn is executed.
 tensormap cp.async.bulk.tensor.im2col st.async red.async | Asynchronous copies of this kind are not executed yet.
 tcgen05 | Not executed are pairs of blocks (cta_group::2), shift, sparse, weight-stationary and 4- and 6-bit products.
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
-txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.
+tex.cube tex.acube tex.2dms txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.
 clusterlaunchcontrol multimem | Clusters that take work from others, and memory of several GPUs: not executed yet.
 """
 

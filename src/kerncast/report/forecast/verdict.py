@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kerncast.forecast import Forecast
-from kerncast.models import DEFAULT_MODEL, Case, FeatureCase, TimedCase
+from kerncast.models import DEFAULT_MODEL, Case, FeatureCase, TimedCase, model_named
 from kerncast.models.energy import LEVEL
 from kerncast.models.operators.operator_work import OperatorCase
 from kerncast.prediction import Prediction
@@ -58,8 +58,13 @@ def _of_launch(pairs: Sequence[tuple[Prediction, AnyCase]]) -> list[Contest]:
 
 def _contest(pairs: Sequence[tuple[Prediction, AnyCase]]) -> Contest:
     predictions = tuple(p for p, _ in pairs)
-    known = [[(p, case)] for p, case in pairs if isinstance(case, Case) and p.level == LEVEL]
+    known = [[(p, case)] for p, case in pairs if isinstance(case, Case) and _is_comparable(p)]
     return Contest(predictions, fastest_of(known) if 1 < len(known) == len(pairs) else ())
+
+
+def _is_comparable(p: Prediction) -> bool:
+    """Tell whether it is known how far the errors of this forecast are those of others of its model."""
+    return p.level == LEVEL and not model_named(p.model).has_own_errors
 
 
 def verdicts(forecast: Forecast) -> list[str]:
@@ -149,7 +154,7 @@ def _chance(forecast: Forecast, gpu_ids: Sequence[str]) -> str:
     """Return how probable it is that the first of some GPUs needs the least for all launches."""
     runs: dict[str, list[tuple[Prediction, Case]]] = {gpu_id: [] for gpu_id in gpu_ids}
     for p, case in zip(forecast.predictions, forecast.cases, strict=True):
-        if p.gpu_id in runs and isinstance(case, Case) and p.level == LEVEL:
+        if p.gpu_id in runs and isinstance(case, Case) and _is_comparable(p):
             runs[p.gpu_id].append((p, case))
     if len({len(run) for run in runs.values()}) != 1 or not runs[gpu_ids[0]]:
         return ""
