@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kerncast.forecast import Forecast
-from kerncast.models import DEFAULT_MODEL, Case, FeatureCase, TimedCase, model_named
+from kerncast.models import DEFAULT_MODEL, Case, FeatureCase, TimedCase, is_model_file, model_named
 from kerncast.models.energy import LEVEL
 from kerncast.models.operators.operator_work import OperatorCase
 from kerncast.prediction import Prediction
@@ -64,7 +64,8 @@ def _contest(pairs: Sequence[tuple[Prediction, AnyCase]]) -> Contest:
 
 def _is_comparable(p: Prediction) -> bool:
     """Tell whether it is known how far the errors of this forecast are those of others of its model."""
-    return p.level == LEVEL and not model_named(p.model).has_own_errors
+    is_ours = p.model != OPERATORS and not is_model_file(p.model)
+    return is_ours and p.level == LEVEL and not model_named(p.model).has_own_errors
 
 
 def verdicts(forecast: Forecast) -> list[str]:
