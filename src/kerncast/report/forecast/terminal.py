@@ -25,7 +25,7 @@ from kerncast.report.forecast.document import (
     total_table,
     transfer_tables,
 )
-from kerncast.report.forecast.verdict import contests, verdict_together, verdicts
+from kerncast.report.forecast.verdict import contests, verdict, verdict_together
 from kerncast.report.tables import Table, TextColumn, print_notes, print_rows, print_table
 from kerncast.report.words import (
     describe_caveat,
@@ -147,15 +147,16 @@ def print_forecast(forecast: Forecast, console: Console, *, is_verbose: bool = F
 
 def _print_launches(forecast: Forecast, console: Console) -> None:
     """Print the verdict over all, then each launch with its own verdict and tables."""
-    sentences, of_launches = verdicts(forecast), contests(forecast)
-    _print_verdict(sentences if len(sentences) == 1 else verdict_together(forecast), console)
+    of_launches = contests(forecast)
+    is_one = len(of_launches) == 1
+    _print_verdict([verdict(of_launches[0])] if is_one else verdict_together(forecast), console)
     cases = {p.launch: case for p, case in zip(forecast.predictions, forecast.cases, strict=True)}
-    for sentence, found in zip(sentences, of_launches, strict=True):
+    for found in of_launches:
         first = found[0].predictions[0]
         heading = _heading(cases[first.launch])
         console.print(f"[bold]{escape(first.kernel)}[/bold]  {escape(heading)}", highlight=False)
-        if len(sentences) > 1:
-            console.print(escape(sentence), highlight=False)
+        if not is_one:
+            console.print(escape(verdict(found)), highlight=False)
         for number, contest in enumerate(found):
             if number:
                 model = contest.predictions[0].model

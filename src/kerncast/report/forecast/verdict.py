@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 from kerncast.forecast import Forecast
@@ -33,13 +34,20 @@ _MOST_NAMED = 3
 _DIGITS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: the probabilities are drawn once, where they are told
 class Contest:
     """The forecasts of one launch that can be compared, as one model made them; the fastest first."""
 
     predictions: tuple[Prediction, ...]
-    fastest: tuple[float, ...]
-    """probability of each to be the fastest of all; empty where the errors are not known to be alike"""
+    cases: tuple[AnyCase, ...]
+    """case behind each, in the same order"""
+
+    @cached_property
+    def fastest(self) -> tuple[float, ...]:
+        """Probability of each to be the fastest of all; empty where the errors are not known to be alike."""
+        pairs = zip(self.predictions, self.cases, strict=True)
+        known = [[(p, case)] for p, case in pairs if isinstance(case, Case) and _is_comparable(p)]
+        return fastest_of(known) if 1 < len(known) == len(self.predictions) else ()
 
 
 def contests(forecast: Forecast) -> list[list[Contest]]:
@@ -53,13 +61,7 @@ def _of_launch(pairs: Sequence[tuple[Prediction, AnyCase]]) -> list[Contest]:
     for pair in sorted(pairs, key=lambda pair: pair[0].seconds):
         by_model[pair[0].model].append(pair)
     ordered = sorted(by_model, key=lambda name: (name != DEFAULT_MODEL, -len(by_model[name])))
-    return [_contest(by_model[name]) for name in ordered]
-
-
-def _contest(pairs: Sequence[tuple[Prediction, AnyCase]]) -> Contest:
-    predictions = tuple(p for p, _ in pairs)
-    known = [[(p, case)] for p, case in pairs if isinstance(case, Case) and _is_comparable(p)]
-    return Contest(predictions, fastest_of(known) if 1 < len(known) == len(pairs) else ())
+    return [Contest(*zip(*by_model[name], strict=True)) for name in ordered]
 
 
 def _is_comparable(p: Prediction) -> bool:
@@ -70,10 +72,11 @@ def _is_comparable(p: Prediction) -> bool:
 
 def verdicts(forecast: Forecast) -> list[str]:
     """Return a sentence or two per launch, in the order of the launches."""
-    return [_verdict(found) for found in contests(forecast)]
+    return [verdict(found) for found in contests(forecast)]
 
 
-def _verdict(found: Sequence[Contest]) -> str:
+def verdict(found: Sequence[Contest]) -> str:
+    """Return a sentence or two on one launch."""
     main, *others = found
     best, *rest = main.predictions
     head = _alone(best) if not rest else _first_of(main)
