@@ -5,6 +5,8 @@ each texel is read through the checked loads of global memory. Of a request that
 first counts; of further rows the sectors do. Source: NVIDIA, CUDA C++ Programming Guide 12.9, section 16.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kerncast import traces
@@ -93,19 +95,24 @@ def _pointers(o: Operation) -> tuple[Value, Value]:
     return o.block.pointers.worker, o.block.pointers.warp
 
 
-def _define_fetch(unit: Unit, kind: _Kind) -> None:
-    emit = Emitter(unit, kind.name, "void", (*POINTERS, _COUNTERS, SITE, _MASK, _HANDLE, *_COORDINATES))
-    out, everything = emit.allocate(f"[{_COMPONENTS * 128} x i8]"), f"<{_COMPONENTS * 32} x i32>"
-    emit.store(integer(everything, 0), out, 64)
+@contextmanager
+def _each_object(emit: Emitter) -> "Iterator[tuple[_Object, Value]]":
+    """Write a loop over the objects that lanes name; gives each with its handle, for the lanes that name it."""
     handles = emit.allocate(I64)
     emit.store(_HANDLE, handles, 64)
     with emit.while_left(_MASK) as (left, rest):
         first = emit.load(emit.index(handles, "i64", emit.first_lane(left)), "i64")
         same = emit.and_(emit.mask_bits(emit.compare("eq", _HANDLE, emit.splat(first))), left)
         emit.store(emit.and_(left, emit.not_(same)), rest)
-        found = _Object.read(emit, first, same)
-        with emit.when(emit.compare("ne", found.mask, 0)):
-            _Fetch(emit, kind, found).write(out)
+        yield _Object.read(emit, first, same), first
+
+
+def _define_fetch(unit: Unit, kind: _Kind) -> None:
+    emit = Emitter(unit, kind.name, "void", (*POINTERS, _COUNTERS, SITE, _MASK, _HANDLE, *_COORDINATES))
+    out, everything = emit.allocate(f"[{_COMPONENTS * 128} x i8]"), f"<{_COMPONENTS * 32} x i32>"
+    emit.store(integer(everything, 0), out, 64)
+    with _each_object(emit) as (found, _), emit.when(emit.compare("ne", found.mask, 0)):
+        _Fetch(emit, kind, found).write(out)
     merged = field(emit, POINTERS[0], WORKER, "merged")
     emit.store(emit.load(out, everything, 64), merged, 64)
     emit.give()
@@ -410,13 +417,7 @@ def write_surface(o: Operation, number: int, counters: Value, operation: traces.
 
 def _define_surface(unit: Unit, kind: _Surface) -> None:
     emit = Emitter(unit, kind.name, "void", (*POINTERS, _COUNTERS, SITE, _MASK, _HANDLE, *_COORDINATES))
-    handles = emit.allocate(I64)
-    emit.store(_HANDLE, handles, 64)
-    with emit.while_left(_MASK) as (left, rest):
-        first = emit.load(emit.index(handles, "i64", emit.first_lane(left)), "i64")
-        same = emit.and_(emit.mask_bits(emit.compare("eq", _HANDLE, emit.splat(first))), left)
-        emit.store(emit.and_(left, emit.not_(same)), rest)
-        found = _Object.read(emit, first, same)
+    with _each_object(emit) as (found, first):
         address, mask = _place_in_surface(emit, kind, found, first)
         with emit.when(emit.compare("ne", mask, 0)):
             _access_surface(emit, kind, address, mask)
