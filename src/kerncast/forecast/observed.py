@@ -296,22 +296,12 @@ def _subject(launch: Launch, case: Case, estimate: Estimate | Prediction) -> Sub
     """
     gpu, resources = case.gpu, case.profile.resources
     calibration = calibration_of(DEFAULT_MODEL)
-    same = (
-        launch.grid,
-        launch.block,
-        launch.cluster,
-        launch.shared_bytes,
-        launch.cooperative,
-        launch.arguments,
-        launch.globals,
-        launch.seed,
-    )
     kernel = f"{launch.source} {launch.kernel} {launch.defines}"
     if resources is not None and resources.spills:
         kernel += f" with what spills on {gpu.architecture.id}"
     return Subject(
         kernel=kernel,
-        launch=f"{kernel} {same}",
+        launch=f"{kernel} {launch.work}",
         gpu_id=gpu.id,
         capability=gpu.architecture.number,
         microarchitecture=gpu.architecture.microarchitecture,

@@ -112,18 +112,7 @@ def execution_key(kernel: CompiledKernel, launch: Launch, budget: Budget) -> str
         kernel.ptx,
         kernel.mangled,
         repr((kernel.resources, kernel.signature, kernel.variables)),
-        repr(
-            (
-                launch.grid,
-                launch.block,
-                launch.cluster,
-                launch.shared_bytes,
-                launch.cooperative,
-                launch.arguments,
-                launch.globals,
-                launch.seed,
-            )
-        ),
+        repr(launch.work),
         repr(launch.memory and replace(launch.memory, file=Path())),  # chunks are told by their digests
         repr([_file_digest(path) for path in _files_of(launch)]),
         repr((budget.sample_seconds, budget.block_steps, budget.memory_bytes)),

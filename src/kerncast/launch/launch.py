@@ -298,6 +298,14 @@ class Launch:
             check_cluster(self.cluster, self.grid, self.label)
 
     @property
+    def work(self) -> tuple[object, ...]:
+        """All that decides what its blocks do, beside the kernel: equal values, equal work."""
+        return (
+            self.grid, self.block, self.cluster, self.shared_bytes, self.cooperative, self.arguments, self.globals,
+            self.seed,
+        )  # fmt: skip
+
+    @property
     def label(self) -> str:
         """Place of the launch, for messages."""
         return f"{self.source.name} launch {self.index}" + (f" ({self.kernel})" if self.kernel else "")
