@@ -103,6 +103,14 @@ class Cycles:
     fp16_latency: float | None = None
     tensor_latency: float | None = None
     uniform_latency: float | None = None
+    bulk_latency: float | None = None
+    """cycles that a bulk copy by the copy engine takes longer than a load of the same data"""
+    tensor_commit: float | None = None
+    """cycles from the end of a product in tensor memory until a thread that waits at its mbarrier goes on"""
+    tensor_memory: float | None = None
+    """cycles of a sub-partition to move a register of a warp from or to tensor memory"""
+    tensor_memory_latency: float | None = None
+    """cycles to the first register that is loaded from tensor memory"""
     shared_latency: float | None = None
     l1_latency: float | None = None
     """cycles to data in L1, or in the read-only cache where global loads bypass L1"""

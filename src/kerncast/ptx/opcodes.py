@@ -239,8 +239,8 @@ cp.async             | memory  | -       | access=copy group=copies machine=LDGS
 cp.async.bulk cp.async.bulk.tensor | memory | - | access=copy bulk pipe=lsu results=0
 cp.reduce.async.bulk cp.reduce.async.bulk.tensor | memory | - | access=copy bulk pipe=lsu results=0 | {_REDUCES}
 cp.async.bulk.prefetch cp.async.bulk.prefetch.tensor | control | - | inert pipe=lsu results=0
-cp.async.bulk.commit_group | control | - | inert results=0
-cp.async.bulk.wait_group | control | -   | inert results=0
+cp.async.bulk.commit_group | control | - | inert commit group=bulk pipe=branch results=0
+cp.async.bulk.wait_group | control | -   | inert await group=bulk pipe=branch results=0
 cp.async.commit_group | control | -      | inert commit group=copies results=0
 cp.async.wait_group   | control | -      | inert await group=copies results=0
 cp.async.wait_all     | control | -      | inert commit await group=copies results=0

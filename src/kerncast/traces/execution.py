@@ -169,6 +169,32 @@ class Operation(IntEnum):
     CONTENTION = 12
     """begins the request of an atomic or a reduction, whose lines follow: in the low CONTENT_SHIFT bits the number of
     lanes that want its most wanted address, above them the number of its addresses"""
+    EVENT = 13
+    """what a wait for data that come later has to know: an EventChange in place of the sectors, in the low OBJECT_BITS
+    bits the place of an mbarrier in shared memory in units of 8 bytes, above them a number"""
+
+
+#: Bits of an mbarrier's place in an EVENT.
+OBJECT_BITS = 16
+
+
+class EventChange(IntEnum):
+    """What happens to the phase of an mbarrier, or for one that is told later."""
+
+    BEGIN = 0
+    """it is initialised; the number is of arrivals that each phase expects"""
+    ARRIVE = 1
+    """so many threads arrive, or none that tells when earlier copies of its warp are there"""
+    DROP = 2
+    """so many arrivals are not expected any more, from the next phase on"""
+    EXPECT = 3
+    """so many bytes are to come"""
+    COMPLETE = 4
+    """so many bytes have come"""
+    WAIT = 5
+    """a warp goes on once the phase of the parity that the number tells has ended; in vain it is not recorded"""
+    PRODUCT = 6
+    """a product in tensor memory begins; the object is the rows of A, the number the columns of B"""
 
 
 def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:

@@ -11,6 +11,8 @@ FULL_WEIGHT = 256
 #: Registers that a micro-op names at most. Of more that it would wait for, the latest are kept: they arrive last.
 MOST_SOURCES, MOST_DESTINATIONS = 10, 4
 NO_REGISTER = -1
+#: Barriers of a block that threads can name.
+BARRIERS = 16
 #: Groups of one kind that a warp remembers; a wait that lets more of them go on waits for the oldest of these.
 MOST_GROUPS = 16
 
@@ -35,6 +37,8 @@ class Pipe(IntEnum):
     TENSOR = 7
     BRANCH = 8
     UNIFORM = 9
+    TENSOR_MEMORY = 10
+    """the way between registers and tensor memory"""
 
 
 class Memory(IntEnum):
@@ -68,6 +72,24 @@ class Memory(IntEnum):
     """Waits until all groups of asynchronous operations but the latest ones are done."""
     PRODUCT = 18
     """Its part of a product of matrices by four warps; it queues for its pipe, and a group waits for it."""
+    ARRIVE = 19
+    """Arrives at a barrier of the block, and goes on."""
+    PHASE = 20
+    """Changes the phase of an mbarrier: initialises it, arrives, or expects bytes."""
+    TELL = 21
+    """Arrives at an mbarrier when the earlier operations of a group are done, and goes on."""
+    WAIT = 22
+    """Waits for the end of a phase of an mbarrier."""
+    BULK = 23
+    """Asks the SM's copy engine for many bytes; an mbarrier is told when they are there, or a group waits for them."""
+    TENSOR_PRODUCT = 24
+    """A product in tensor memory, which all sub-partitions compute together; it queues, and an mbarrier is told."""
+    TENSOR_COPY = 25
+    """Copies from shared to tensor memory, in the same queue."""
+
+
+#: From this one on: what concerns mbarriers and the engines that tell them.
+FIRST_OF_EVENTS = Memory.PHASE
 
 
 class Group(IntEnum):
@@ -75,6 +97,12 @@ class Group(IntEnum):
 
     COPIES = 0
     PRODUCTS = 1
+    BULK = 2
+    """bulk copies from shared memory, until they are written"""
+    BULK_READS = 3
+    """the same until shared memory has been read"""
+    TENSOR = 4
+    """products in tensor memory, and copies to it"""
 
 
 #: By atomic, what it is where the compiler joins its lanes: any of them, or all 32 only.
@@ -112,9 +140,9 @@ class Program:
     accesses: Ints
     """[n, MOST_DESTINATIONS] PTX instructions whose recorded access it makes; several where the compiler joins them"""
     group: Ints
-    """[n] Group that it belongs to, ends or waits for"""
+    """[n] Group that it belongs to, ends or waits for; of a barrier of the block its number"""
     left: Ints
-    """[n] groups that it lets go on where it waits for the others"""
+    """[n] groups that it lets go on where it waits for the others; of a barrier the warps that meet, 0: all"""
     instruction: Ints
     """[n] PTX instruction that it comes from"""
     registers: int

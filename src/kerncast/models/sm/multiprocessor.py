@@ -425,7 +425,7 @@ def _pipe_cycles(gpu: GPU) -> tuple[float, ...]:
     found = {
         Pipe.FMA: known_fact(c.fma, "cycles.fma", gpu), Pipe.ALU: alu, Pipe.IMAD: c.imad, Pipe.XU: c.special,
         Pipe.LSU: c.load_store, Pipe.FP64: c.fp64, Pipe.FP16: c.fp16 or c.fma, Pipe.TENSOR: c.tensor,
-        Pipe.BRANCH: c.branch, Pipe.UNIFORM: c.uniform,
+        Pipe.BRANCH: c.branch, Pipe.UNIFORM: c.uniform, Pipe.TENSOR_MEMORY: c.tensor_memory,
     }  # fmt: skip
     return tuple(found[pipe] or alu for pipe in Pipe)
 
@@ -437,7 +437,7 @@ def _pipe_latency(gpu: GPU) -> tuple[float, ...]:
     found = {
         Pipe.FMA: c.fma_latency, Pipe.ALU: alu, Pipe.IMAD: c.imad_latency, Pipe.XU: c.special_latency,
         Pipe.LSU: alu, Pipe.FP64: c.fp64_latency, Pipe.FP16: c.fp16_latency, Pipe.TENSOR: c.tensor_latency,
-        Pipe.BRANCH: alu, Pipe.UNIFORM: c.uniform_latency,
+        Pipe.BRANCH: alu, Pipe.UNIFORM: c.uniform_latency, Pipe.TENSOR_MEMORY: c.tensor_memory_latency,
     }  # fmt: skip
     return tuple(found[pipe] or alu for pipe in Pipe)
 

@@ -11,6 +11,7 @@ from kerncast.execute.native.arithmetic.group_products import numbers_of
 from kerncast.execute.native.block import Operation
 from kerncast.execute.native.ir import LANES, WORKER, Emitter, Unit, Value, field, integer
 from kerncast.execute.native.memory.access import POINTERS, SITE
+from kerncast.execute.native.memory.banks import record_change
 from kerncast.execute.native.memory.descriptors import ROW_BYTES, Tile, copy_tile, from_tensor_descriptor
 from kerncast.execute.native.memory.tensor_memory import (
     COLUMN_BYTES,
@@ -23,6 +24,7 @@ from kerncast.execute.native.memory.tensor_memory import (
 from kerncast.execute.native.memory.transfer import address_of
 from kerncast.ptx import Address, Immediate, Operand, Vector
 from kerncast.ptx.tensor_layouts import KINDS, Kind
+from kerncast.traces import EventChange
 
 _ROWS = 16
 """rows of A that are multiplied together"""
@@ -143,6 +145,7 @@ def _define_one(unit: Unit, name: str, kind: Kind) -> None:
     d, descriptor, *scales = narrow
     issue = _Issue(emit, kind, name, d, wide[0], wide[1], (scales[0], scales[1]), descriptor, adds, _FLAGS)
     _check(issue)
+    _record(issue)
     base = emit.lshr(d, 16)
     lowest = emit.select(emit.compare("eq", issue.rows, _MOST_ROWS), base, emit.and_(base, ~16))
     leave_if(emit, emit.compare("ne", lowest, 0), ("lanes", base), "i1")
@@ -163,6 +166,13 @@ def _define_one(unit: Unit, name: str, kind: Kind) -> None:
     _sum_up(issue, left, right, base)
     emit.give(integer("i1", 1))
     emit.finish()
+
+
+def _record(issue: _Issue) -> None:
+    """Write the event that tells the shape, which is known when the kernel runs only."""
+    emit = issue.emit
+    rows, columns = (emit.cast("zext", each, "i64") for each in (issue.rows, issue.columns))
+    record_change(emit, EventChange.PRODUCT, emit.shl(rows, 3), columns)
 
 
 def _check(issue: _Issue) -> None:

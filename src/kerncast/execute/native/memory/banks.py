@@ -16,7 +16,9 @@ from kerncast.traces import (
     MASK_SHIFT,
     MOST_INSTRUCTIONS,
     OPERATION_SHIFT,
+    OBJECT_BITS,
     PASSES_SHIFT,
+    EventChange,
     Operation,
 )
 
@@ -47,6 +49,12 @@ def record_detail(emit: Emitter, operation: Operation, number: Value, content: V
         what = integer("i64", operation << OPERATION_SHIFT | last)
         emit.unit.borrow("record_detail", _define_record)
         emit.call_void("record_detail", POINTERS[0], what, number, emit.resize(content, "i64"))
+
+
+def record_change(emit: Emitter, change: EventChange, place: Value, number: Value) -> None:
+    """Append what happens to an mbarrier that lies at a place in shared memory, in bytes; both are 64 bits wide."""
+    content = emit.or_(emit.lshr(place, 3), emit.shl(number, OBJECT_BITS))
+    record_detail(emit, Operation.EVENT, SITE, emit.or_(content, int(change) << MASK_SHIFT))
 
 
 def _define_record(unit: Unit) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kerncast.execute.native.block import I64, Operation, lowers
-from kerncast.execute.native.ir import FAULTS, WARP, WORKER, Emitter, Unit, Value, field, get, integer, put
+from kerncast.execute.native.ir import BLOCK, FAULTS, WARP, WORKER, Emitter, Unit, Value, field, get, integer, put
 from kerncast.execute.native.memory.access import (
     ADDRESS,
     MASK,
@@ -20,10 +20,12 @@ from kerncast.execute.native.memory.access import (
     lane_pointers,
     note_fault,
 )
+from kerncast.execute.native.memory.banks import record_change
 from kerncast.execute.native.memory.transfer import given_address
 from kerncast.execute.setup.arena import SHARED_WINDOW
 from kerncast.execute.setup.phases import BYTES_BITS, BYTES_SHIFT, COUNT_BITS, MOST, PHASE_SHIFT, VALID_SHIFT
 from kerncast.ptx import Address, Sink
+from kerncast.traces import EventChange
 
 _ARRIVALS, _DROPS, _BYTES, _PHASES = (Value(f"%{name}", I64) for name in ("arrivals", "drops", "bytes", "phases"))
 _HEAD = (*POINTERS, SITE, MASK, ADDRESS)
@@ -90,6 +92,7 @@ def _begin(emit: Emitter, lane: Value, place: Value, count: Value) -> None:
         _note(emit, "overrun", lane, place)
     with emit.when(emit.not_(wrong)):
         emit.store(emit.or_(emit.or_(one, emit.shl(one, COUNT_BITS)), 1 << VALID_SHIFT), place)
+        record_change(emit, EventChange.BEGIN, _offset(emit, place), one)
 
 
 def _arrive(o: Operation, number: int) -> None:
@@ -141,15 +144,67 @@ def define_update(unit: Unit, space: str) -> None:
     places = [emit.allocate(I64) for _ in range(3)]
     for value, place in zip((_ARRIVALS, _DROPS, _BYTES), places, strict=True):
         emit.store(value, place, 64)
+    sums = _Sums(emit)
     with emit.each_bit(access.mask) as lane:
         place = emit.cast("inttoptr", emit.load(emit.index(table, "i64", lane), "i64"), "ptr")
         word = emit.load(place, "i64")
         emit.store(word, emit.index(old, "i64", lane))
         changes = [emit.load(emit.index(each, "i64", lane), "i64") for each in places]
         _change(emit, lane, place, changes)
+        sums.add(_offset(emit, place), changes)
+    sums.record()
     _note_change(emit)
     emit.give()
     emit.finish()
+
+
+class _Sums:
+    """The changes of lanes that tell one mbarrier, one lane after the other, which are recorded as one."""
+
+    def __init__(self, emit: Emitter) -> None:
+        self._emit = emit
+        self._place = emit.allocate("i64")
+        self._sums = [emit.allocate("i64") for _ in range(3)]
+        emit.store(integer("i64", -1), self._place)
+        for each in self._sums:
+            emit.store(integer("i64", 0), each)
+
+    def add(self, place: Value, changes: list[Value]) -> None:
+        """Write the sum of a lane's changes to the mbarrier at a place."""
+        emit = self._emit
+        with emit.when(emit.compare("ne", place, emit.load(self._place, "i64"))):
+            self.record()
+            emit.store(place, self._place)
+        for each, change in zip(self._sums, changes, strict=True):
+            emit.increase(each, change)
+
+    def record(self) -> None:
+        """Write the events, and begin anew. Bytes are expected before the arrival that may end the phase."""
+        emit = self._emit
+        arrivals, drops, more = (emit.load(each, "i64") for each in self._sums)
+        place = emit.load(self._place, "i64")
+        with emit.when(emit.compare("ne", place, -1)):
+            for change, number in ((EventChange.DROP, drops), (EventChange.EXPECT, more)):
+                with emit.when(emit.compare("sgt", number, 0)):
+                    record_change(emit, change, place, number)
+            with emit.when(emit.compare("slt", more, 0)):
+                record_change(emit, EventChange.COMPLETE, place, emit.sub(integer("i64", 0), more))
+            with emit.when(emit.compare("eq", more, 0)):
+                record_change(emit, EventChange.ARRIVE, place, arrivals)
+            with emit.when(emit.binary("and", emit.compare("sgt", more, 0), emit.compare("ne", arrivals, 0))):
+                record_change(emit, EventChange.ARRIVE, place, arrivals)
+        for each in self._sums:
+            emit.store(integer("i64", 0), each)
+
+
+def _offset(emit: Emitter, place: Value) -> Value:
+    """Return where an mbarrier lies in shared memory, whichever block of the cluster it is of."""
+    worker, warp = POINTERS
+    shared = emit.cast("ptrtoint", get(emit, warp, WARP, "shared"), "i64")
+    stride = get(emit, worker, WORKER, "shared_stride")
+    rank = emit.cast("zext", get(emit, get(emit, warp, WARP, "block"), BLOCK, "rank"), "i64")
+    first = emit.sub(shared, emit.mul(rank, stride))
+    return emit.binary("urem", emit.sub(emit.cast("ptrtoint", place, "i64"), first), stride)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +300,11 @@ def _define_ask(unit: Unit, space: str) -> None:
         bit = emit.shl(emit.cast("zext", is_over, "i32"), lane)
         emit.store(emit.or_(emit.load(ended, "i32"), bit), ended)
     result = emit.load(ended, "i32")
+    with emit.when(emit.compare("ne", result, 0)):
+        lane = emit.first_lane(result)
+        place = emit.cast("inttoptr", emit.load(emit.index(table, "i64", lane), "i64"), "ptr")
+        parity = emit.load(emit.index(phases, "i64", lane), "i64")
+        record_change(emit, EventChange.WAIT, _offset(emit, place), parity)
     failing = emit.and_(access.mask, emit.not_(result))
     warp = POINTERS[1]
     before = emit.and_(get(emit, warp, WARP, "failing"), emit.not_(MASK))

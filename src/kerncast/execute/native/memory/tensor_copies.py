@@ -23,7 +23,9 @@ from kerncast.traces import (
     LAST_SHIFT,
     MASK_SHIFT,
     MOST_INSTRUCTIONS,
+    OBJECT_BITS,
     OPERATION_SHIFT,
+    EventChange,
 )
 from kerncast.traces import (
     Operation as Recorded,
@@ -82,11 +84,10 @@ def copier_of(world: World) -> Any:
     """Return the function that generated code calls; it has to be kept as long as that may run."""
 
     def copy_lanes(worker: int, warp: int, lanes: int, position: int, values: int) -> None:
-        ins = world.program.function.instructions[position]
         try:
             for lane in range(LANES):
                 if lanes >> lane & 1:
-                    _copy(world, _Place(world, ins, worker, warp, lane), position, values)
+                    _copy(world, _Place(world, position, worker, warp, lane), values)
         except Exception as error:  # noqa: BLE001  generated code cannot pass it on; the engine raises it
             world.failure = world.failure or error
             _write(worker, WORKER, "fault", FAULTS["copy"])
@@ -95,11 +96,11 @@ def copier_of(world: World) -> Any:
     return Copier(copy_lanes)
 
 
-def _copy(world: World, place: "_Place", position: int, values: int) -> None:
+def _copy(world: World, place: "_Place", values: int) -> None:
     moved = moves(place.ins, _values(place.ins, values, place.lane), place.memory())
     sectors, lines = touched_sectors(moved)
-    place.count(world.counters[position], (1, 1, len(sectors), len(lines)))
-    place.record(position, sectors, lines)
+    place.count(world.counters[place.position], (1, 1, len(sectors), len(lines)))
+    place.record(sectors, lines)
     touch(world.touched, sectors, reads=place.ins.reads_global, writes=place.ins.writes_global)
 
 
@@ -119,10 +120,16 @@ class _Place:
     """A lane of a warp that copies."""
 
     world: World
-    ins: Instruction
+    position: int
+    """number of the instruction"""
     worker: int
     warp: int
     lane: int
+
+    @property
+    def ins(self) -> Instruction:
+        """The copy."""
+        return self.world.program.function.instructions[self.position]
 
     def memory(self) -> BlockMemory:
         """Return what the block sees of memory."""
@@ -153,10 +160,22 @@ class _Place:
         if found is None:
             raise phases.overrun(offset, word, thread, self.ins, program)
         room[offset : offset + 8] = np.frombuffer(found.to_bytes(8, "little"), np.uint8)
+        self._record_complete(offset, nbytes)
         for name in ("changes", "steps"):
             _write(self.worker, WORKER, name, _read(self.worker, WORKER, name) + 1)
         _write(self.warp, WARP, "deferred", 0)
         _write(self.warp, WARP, "next", -1)
+
+    def _record_complete(self, offset: int, nbytes: int) -> None:
+        """Append that bytes have come to an mbarrier, where the recording is in detail and has room."""
+        count, limit = _read(self.worker, WORKER, "event_count"), _read(self.worker, WORKER, "event_limit")
+        if count < limit and _read(self.worker, WORKER, "in_detail"):
+            content = offset >> 3 | nbytes << OBJECT_BITS | EventChange.COMPLETE << MASK_SHIFT
+            what = Recorded.EVENT << OPERATION_SHIFT | 1 << LAST_SHIFT
+            number = min(self.position, MOST_INSTRUCTIONS - 1) << INSTRUCTION_SHIFT
+            start = _read(self.worker, WORKER, "events") + 8 * count
+            ctypes.c_uint64.from_address(start).value = content | what | number
+            _write(self.worker, WORKER, "event_count", count + 1)
 
     def _thread(self, block: int) -> str:
         index = tuple(ctypes.c_uint32.from_address(block + 4 * axis).value for axis in range(3))
@@ -170,7 +189,7 @@ class _Place:
             counter = ctypes.c_int64.from_address(place + 8 * number)
             counter.value += amount
 
-    def record(self, position: int, sectors: npt.NDArray[np.int64], lines: npt.NDArray[np.int64]) -> None:
+    def record(self, sectors: npt.NDArray[np.int64], lines: npt.NDArray[np.int64]) -> None:
         """Append an event for each line, as far as the log has room."""
         count, limit = _read(self.worker, WORKER, "event_count"), _read(self.worker, WORKER, "event_limit")
         kept = lines[: max(0, limit - count)]
@@ -179,7 +198,7 @@ class _Place:
         masks = np.zeros(len(lines), np.int64)
         np.bitwise_or.at(masks, np.searchsorted(lines, sectors >> 2), 1 << (sectors & 3))
         what = Recorded.STORE if self.ins.writes_global else Recorded.LOAD_UNCACHED
-        head = what << OPERATION_SHIFT | min(position, MOST_INSTRUCTIONS - 1) << INSTRUCTION_SHIFT
+        head = what << OPERATION_SHIFT | min(self.position, MOST_INSTRUCTIONS - 1) << INSTRUCTION_SHIFT
         events = (kept | masks[: len(kept)] << MASK_SHIFT).astype(np.uint64) | np.uint64(head)
         events[-1] |= np.uint64(1 << LAST_SHIFT)
         start = _read(self.worker, WORKER, "events") + 8 * count

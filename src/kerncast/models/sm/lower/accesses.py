@@ -8,7 +8,7 @@ from pathlib import Path
 import kerncast
 from kerncast.bounded_file import our_rows
 from kerncast.machine.joined_loads import joined_loads
-from kerncast.models.sm.micro_ops import Memory
+from kerncast.models.sm.micro_ops import Group, Memory
 from kerncast.ptx import (
     TYPE_BITS,
     Address,
@@ -145,10 +145,33 @@ def _table() -> dict[str, list[tuple[int, Joining]]]:
     return {case: sorted(rows, key=lambda row: row[0]) for case, rows in found.items()}
 
 
-#: Barriers at which the warp goes on at once.
-_ARRIVES_ONLY = {"warp", "arrive"}
 _OF_OPERATION = {Operation.ATOMIC: Memory.ATOMIC, Operation.REDUCTION: Memory.REDUCTION}
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
+
+
+def _of_barrier(ins: Instruction) -> Memory:
+    """Return what a barrier of threads asks for; lanes of one warp meet at once."""
+    if "warp" in ins.modifiers:
+        return Memory.NONE
+    return Memory.ARRIVE if "arrive" in ins.modifiers else Memory.BARRIER
+
+
+def _of_event(ins: Instruction) -> Memory:
+    """Return what an instruction has to do with mbarriers and bulk copies, NONE where that is nothing."""
+    opcode = ins.opcode
+    if opcode.has(Trait.WAIT):
+        return Memory.WAIT
+    if opcode.has(Trait.BULK):
+        return Memory.BULK
+    if opcode.has(Trait.PHASE):
+        return Memory.TELL if opcode.name in TOLD_GROUPS else Memory.PHASE
+    if opcode.has(Trait.TENSOR_MEMORY) and opcode.has(Trait.DESCRIBED):
+        return Memory.TENSOR_PRODUCT if ins.operands[2:] else Memory.TENSOR_COPY
+    return Memory.NONE
+
+
+#: Groups whose earlier operations an instruction tells an mbarrier of.
+TOLD_GROUPS = {"cp.async.mbarrier.arrive": Group.COPIES, "tcgen05.commit": Group.TENSOR}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +227,10 @@ class Accesses:
         """Return what an instruction asks of memory; a barrier of the block is one."""
         ins = self._code[number]
         if ins.is_barrier:
-            return Memory.NONE if _ARRIVES_ONLY & set(ins.modifiers) else Memory.BARRIER
+            return _of_barrier(ins)
+        event = _of_event(ins)
+        if event is not Memory.NONE:
+            return event
         if ins.opcode.has(Trait.AWAIT) or ins.opcode.has(Trait.COMMIT):
             return Memory.AWAIT if ins.opcode.has(Trait.AWAIT) else Memory.COMMIT
         if ins.opcode.access is None or ins.space in {"param", "const"}:

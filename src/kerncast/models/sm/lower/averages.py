@@ -17,9 +17,9 @@ from kerncast.machine.control_flow import ACCESSES
 from kerncast.machine.forms import forms_of
 from kerncast.machine.instruction_set import ENTRY, has_form, lowered
 from kerncast.models.sm.lower.accesses import Joining
-from kerncast.models.sm.lower.operation_costs import Average, Cost, cost_of
-from kerncast.models.sm.micro_ops import Memory, Pipe
-from kerncast.ptx import ControlFlowGraph, Function, Instruction, results_of, sources_of
+from kerncast.models.sm.lower.operation_costs import Average, Cost, cost_in_tensor_memory, cost_of
+from kerncast.models.sm.micro_ops import FIRST_OF_EVENTS, Memory, Pipe
+from kerncast.ptx import ControlFlowGraph, Function, Instruction, Trait, results_of, sources_of
 from kerncast.traces import Execution, MachineCode
 
 #: Opcodes of the table that are the access itself: the recording says what it does, so that its row is left out.
@@ -28,7 +28,7 @@ _NO_ACCESS = {"LDGDEPBAR"}
 #: Opcodes of machine code that cost nothing here: the recording stands for them, accesses to spilled registers too.
 _RECORDED = ACCESSES | {"BAR", "NOP", "LDGDEPBAR", "HGMMA", "IGMMA", "QGMMA"}
 #: Requests that are whole instructions of the machine code by themselves.
-_GROUPING = {Memory.COMMIT, Memory.AWAIT, Memory.PRODUCT}
+_GROUPING = {Memory.COMMIT, Memory.AWAIT, Memory.PRODUCT, *(each for each in Memory if each >= FIRST_OF_EVENTS)}
 #: Least part of the executed instructions of which a caveat tells that their machine code is not known, and how many
 #: forms it names.
 _TOLD_SHARE, _TOLD_FORMS = 0.02, 3
@@ -80,13 +80,22 @@ def by_machine_code(code: Code, own: MachineCode, leader: Sequence[int], archite
         ran = own.block_warps[leader[block]]
         if each.opcode in _RECORDED or not ran:
             continue
-        if number is not None and code.memory[number] in _GROUPING:
+        if number is not None and (code.memory[number] in _GROUPING or _is_given(code, number)):
             continue
         ins = code.function.instructions[code.cfg.blocks[block].start if number is None else number]
         cost = cost_of(each.opcode, ins, architecture, each.modifiers, guards=code.decides(ins))
         if cost is not None:
             (of_blocks[block] if number is None else of_instructions[number]).append((cost, each.warps / ran))
+    for number, ins in enumerate(code.function.instructions):
+        if _is_given(code, number):
+            of_instructions[number] = [(cost_in_tensor_memory(ins, architecture), 1.0)]
     return Averages(tuple(map(tuple, of_instructions)), tuple(map(tuple, of_blocks)))
+
+
+def _is_given(code: Code, number: int) -> bool:
+    """Tell whether an instruction costs what the PTX says of it: whatever else has to do with tensor memory."""
+    ins = code.function.instructions[number]
+    return ins.root == "tcgen05" and ins.opcode.access is None and code.memory[number] not in _GROUPING
 
 
 def by_table(code: Code, architecture: Architecture) -> Averages:
@@ -115,6 +124,8 @@ class _Table:
         is_access = self._code.memory[number] is not Memory.NONE
         if self._code.memory[number] in _GROUPING or (is_access and ins.space == "local"):
             return ()
+        if _is_given(self._code, number):
+            return ((cost_in_tensor_memory(ins, self._architecture), 1.0),)
         key = (self._forms[number], ins.type, self._code.decides(ins))
         if key not in self._known:
             form = "atom" + key[0].removeprefix("red") if ins.root == "red" else key[0]
@@ -140,8 +151,13 @@ def not_in_table(function: Function, cfg: ControlFlowGraph, architecture: int) -
     Accesses are recorded, and products of tensor cores cost what their shape says.
     """
     pairs = enumerate(zip(function.instructions, forms_of(function, cfg), strict=True))
-    told = {n: form for n, (ins, form) in pairs if ins.opcode.access is None and ins.opcode.pipe != "tensor"}
+    told = {n: form for n, (ins, form) in pairs if ins.opcode.access is None and not _is_known(ins)}
     return {n: form for n, form in told.items() if not has_form(form, architecture)}
+
+
+def _is_known(ins: Instruction) -> bool:
+    """Tell whether an instruction costs what its type, its shape or the event it has to do with says."""
+    return ins.opcode.pipe == "tensor" or ins.opcode.has(Trait.PHASE) or bool(ins.opcode.group)
 
 
 def doubts_of_code(execution: Execution, architecture: Architecture) -> tuple[tuple[Caveat, ...], float]:

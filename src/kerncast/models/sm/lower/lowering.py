@@ -13,12 +13,20 @@ import numpy.typing as npt
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import WARP_SIZE, Architecture
 from kerncast.machine.forms import predicated_blocks
-from kerncast.models.sm.lower.accesses import Accesses, Place, joined_atomics
+from kerncast.models.sm.lower.accesses import TOLD_GROUPS, Accesses, Place, joined_atomics
 from kerncast.models.sm.lower.averages import Code, by_machine_code, by_table, guards_of
-from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share, cost_of_group_product
+from kerncast.models.sm.lower.operation_costs import (
+    Cost,
+    Diffusion,
+    Share,
+    cost_in_tensor_memory,
+    cost_of_group_product,
+)
 from kerncast.models.sm.lower.scheduling import MicroOp, RegisterMap, Registers, latest, scheduled
 from kerncast.models.sm.lower.tensor_costs import check_products
 from kerncast.models.sm.micro_ops import (
+    BARRIERS,
+    FIRST_OF_EVENTS,
     FULL_WEIGHT,
     JOINED,
     MOST_DESTINATIONS,
@@ -32,11 +40,13 @@ from kerncast.models.sm.micro_ops import (
     Program,
 )
 from kerncast.ptx import (
+    Address,
     BasicBlock,
     ControlFlowGraph,
     Function,
     Immediate,
     Trait,
+    result_count,
     reversed_graph,
 )
 from kerncast.traces import NO_MACHINE_CODE, MachineCode
@@ -118,6 +128,7 @@ Places = dict[int, tuple[Place, ...]]
 """what is known of the accesses of instructions, by number"""
 #: Groups by their names in the table of opcodes.
 _GROUPS = {group.name.lower(): group for group in Group}
+_LINE_BYTES = 128
 #: From so many micro-ops of an instruction on, one in three checks operands beside the chain that makes the result.
 _LONG_CHAIN, _OFF_CHAIN_PART = 4, 3
 #: Latencies in cycles by which instructions are ordered where the architecture's are unknown.
@@ -137,18 +148,7 @@ def lower(
     ``keeps_local`` says whether its local arrays stay in memory; else accesses to them are what the compiler makes of
     arrays in registers. Raises MissingEvidenceError for what has no timing yet.
     """
-    _check_timed(function)
     return _Lowering(function, cfg, architecture, own, keeps_local=keeps_local).program()
-
-
-def _check_timed(function: Function) -> None:
-    for ins in function.instructions:
-        if ins.opcode.has(Trait.PHASE) or ins.opcode.has(Trait.BULK):
-            raise MissingEvidenceError(
-                f"{ins.name}: how long threads wait at an mbarrier or for its copies is not simulated yet",
-                where=ins.where or function.name,
-                cure="Use --model roofline.",
-            )
 
 
 class _Lowering:
@@ -242,6 +242,8 @@ class _Lowering:
                 yield _filler(share, number, sources)
             if memory is Memory.AWAIT and ins.opcode.has(Trait.COMMIT):
                 yield self._grouping(number, Memory.COMMIT)
+            if memory is Memory.COMMIT and _GROUPS[ins.opcode.group] is Group.BULK:
+                yield replace(self._grouping(number, memory), group=Group.BULK_READS)
             if ins.is_cluster_barrier:
                 yield self._signal(number, sources)
             if number not in self._accesses.taken_in:
@@ -265,8 +267,10 @@ class _Lowering:
 
     def _access(self, number: int, sources: Registers, places: Places) -> MicroOp:
         memory = self._memory[number]
-        if memory is Memory.BARRIER:
-            return MicroOp(Cost(Pipe.BRANCH), memory, FULL_WEIGHT, 0, sources, (), (), number, is_fence=True)
+        if memory in {Memory.BARRIER, Memory.ARRIVE}:
+            return self._barrier(number, sources)
+        if memory >= FIRST_OF_EVENTS:
+            return self._event(number, sources)
         if memory in {Memory.COMMIT, Memory.AWAIT}:
             return self._grouping(number, memory)
         kind = self._code[number].opcode.group
@@ -279,6 +283,53 @@ class _Lowering:
         found = tuple(place for each in group for place in places[each])
         cost = self._cost_of_exchange(number) if self._accesses.leaves_block(number) else Cost(Pipe.LSU)
         return MicroOp(cost, memory, FULL_WEIGHT, 0, sources, results, group, number, found, group=_GROUPS.get(kind, 0))
+
+    def _barrier(self, number: int, sources: Registers) -> MicroOp:
+        """Return an arrival at a barrier of the block: its number and its warps, where the PTX tells them."""
+        ins = self._code[number]
+        given = ins.operands[result_count(ins) :]
+        given = given[:-1] if "red" in ins.modifiers else given
+        values = [o.value if isinstance(o, Immediate) else None for o in given]
+        barrier, threads = (*values, None, None)[:2] if not ins.is_cluster_barrier else (None, None)
+        return MicroOp(
+            Cost(Pipe.BRANCH), self._memory[number], FULL_WEIGHT, 0, sources, (), (), number, is_fence=True,
+            group=(barrier or 0) % BARRIERS, left=-(-threads // WARP_SIZE) if threads else 0,
+        )  # fmt: skip
+
+    def _event(self, number: int, sources: Registers) -> MicroOp:
+        """Return what changes a phase of an mbarrier, waits for one, or is told to one later."""
+        ins, memory = self._code[number], self._memory[number]
+        cost, group, left = Cost(Pipe.LSU), 0, 0
+        if memory is Memory.BULK:
+            cost, group = self._cost_of_bulk_copy(ins), Group.BULK
+        elif memory is Memory.TELL:
+            group = TOLD_GROUPS[ins.opcode.name]
+            cost = Cost(Pipe.LSU, latency=self._commit_latency() if group is Group.TENSOR else 0.0)
+        elif memory in {Memory.TENSOR_PRODUCT, Memory.TENSOR_COPY}:
+            cost, group = cost_in_tensor_memory(ins, self._architecture), Group.TENSOR
+            left = int(not isinstance(ins.operands[1], Address))  # whether shared memory is read for A
+        return MicroOp(
+            cost, memory, FULL_WEIGHT, 0, latest(sources), self._registers.made(number)[:MOST_DESTINATIONS], (number,),
+            number, is_fence=True, group=group, left=left,
+        )  # fmt: skip
+
+    def _commit_latency(self) -> float:
+        """Return the cycles until an mbarrier is told; the answer to the thread that waits comes on top."""
+        cycles = self._architecture.cycles
+        return max(0.0, (cycles.tensor_commit or 0.0) - (cycles.shared_latency or 0.0))
+
+    def _cost_of_bulk_copy(self, ins: Instruction) -> Cost:
+        """Return the cycles that the copy engine takes for 128 bytes, and those that it takes to begin."""
+        cycles = self._architecture.cycles
+        if "global" not in ins.modifiers:
+            rate, latency = self._of_clusters("cluster_bytes"), self._of_clusters("cluster_latency")
+            return Cost(Pipe.LSU, _LINE_BYTES / rate, latency)
+        if cycles.bulk_latency is None:
+            raise MissingEvidenceError(
+                f"{ins.name}: how long bulk copies take is unknown on {self._architecture.id}",
+                where=ins.where, cure="Give cycles.bulk_latency in the GPU's file, or use --model roofline.",
+            )  # fmt: skip
+        return Cost(Pipe.LSU, cycles.shared_wavefront or 1.0, cycles.bulk_latency)
 
     def _cost_of_exchange(self, number: int) -> Cost:
         """Return what an access to another block's shared memory costs: its bytes on the way, and the way."""
@@ -312,6 +363,8 @@ class _Lowering:
         awaits = memory is Memory.AWAIT
         left = next((o.value for o in ins.operands if isinstance(o, Immediate)), 0)
         group = _GROUPS[ins.opcode.group]
+        if group is Group.BULK and "read" in ins.modifiers:
+            group = Group.BULK_READS
         pipe = Pipe.LSU if memory is Memory.COMMIT and group is Group.COPIES else Pipe.BRANCH
         return MicroOp(
             Cost(pipe), memory, FULL_WEIGHT, 0, (), (), (), number, is_fence=awaits, group=group,

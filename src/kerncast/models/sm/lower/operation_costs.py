@@ -16,6 +16,8 @@ from kerncast.models.sm.lower.tensor_costs import cycles_of_machine_product, cyc
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
 from kerncast.ptx import TYPE_BITS, Flow, Instruction, Vector
 from kerncast.ptx.fragments import group_product_of
+from kerncast.ptx.tensor_layouts import COPIES
+from kerncast.ptx.tensor_layouts import LANES as TENSOR_LANES
 
 _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "opcode_cycles.csv"
 _PIPES = {
@@ -95,6 +97,26 @@ def cost_of_group_product(ins: Instruction, architecture: Architecture) -> Cost:
     reads_a = not isinstance(ins.operands[1], Vector)
     shared = _ROW_BYTES * (product.n + (rows if reads_a else 0)) / _SHARED_BYTES_PER_CLOCK
     return Cost(Pipe.TENSOR, cycles=max(rows * product.n * _ROW_BYTES / _HALF_BYTES / lanes, shared))
+
+
+def cost_in_tensor_memory(ins: Instruction, architecture: Architecture) -> Cost:
+    """Return what a tcgen05 instruction costs by itself: moves take a turn for each register of the warp.
+
+    A product costs so many cycles for each column of B, whose number is known when it runs only: 128 rows of A of
+    32 bytes each, or 64 in the same time. A copy costs what reading shared memory takes. Source: intervals of B200
+    (SemiAnalysisAI/microbench-blackwell at 9a068d8).
+    """
+    cycles, lanes = architecture.cycles, architecture.tensor_group_fp16_lanes_per_sm or 1
+    each, latency = cycles.tensor_memory or 1.0, cycles.tensor_memory_latency or 1.0
+    if ins.opcode.name in {"tcgen05.ld", "tcgen05.st"}:
+        registers = next((len(o.elements) for o in ins.operands if isinstance(o, Vector)), 1)
+        return Cost(Pipe.TENSOR_MEMORY, each * registers, latency + each * (registers - 1))
+    if ins.opcode.name == "tcgen05.mma":
+        return Cost(Pipe.TENSOR, TENSOR_LANES * _ROW_BYTES / _HALF_BYTES / lanes)
+    if ins.opcode.name == "tcgen05.cp":
+        rows, size, _ = COPIES[tuple(m for m in ins.details if not m.startswith("cta_group"))]
+        return Cost(Pipe.TENSOR, rows * size / _SHARED_BYTES_PER_CLOCK)
+    return Cost(Pipe.BRANCH, latency=_NO_JUMP_CYCLES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,19 +29,36 @@ _BITS = {
 #: From this architecture on, products of 8 rows of integers are made of those of 16 rows (ptxas 12.9).
 _PADS_INTEGERS = 100
 _ROWS, _COLUMNS, _ROW_BITS = 16, 8, 256
+#: Where products of integers in tensor memory are as fast as those of FP8 (NVIDIA HGX B200 data sheet, 4.5 POPS).
+_INTEGERS_IN_TENSOR_MEMORY = {100}
 _NATIVE = {"DMMA": ("f64", "f64"), "BMMA": ("b1", "s32")}
 Cycles = tuple[float, float]
 """cycles that a warp occupies the pipe, and cycles to the result"""
 
 
 def check_products(code: Iterable[Instruction], architecture: Architecture) -> None:
-    """Raise MissingEvidenceError for what tensor cores do that is no product of a warp or of four.
+    """Raise MissingEvidenceError for what tensor cores do that is no product of a warp, of four or of a block.
 
     Machine code may not tell which instruction of the PTX it comes from.
     """
     for ins in code:
-        if ins.opcode.pipe == "tensor" and not ins.opcode.group and product_of(ins.modifiers, ins.types) is None:
-            raise _unknown(ins, architecture)
+        if ins.opcode.pipe == "tensor" and ins.root != "tcgen05" and not ins.opcode.group:
+            if product_of(ins.modifiers, ins.types) is None:
+                raise _unknown(ins, architecture)
+        elif ins.root == "tcgen05":
+            _check_tensor_memory(ins, architecture)
+
+
+def _check_tensor_memory(ins: Instruction, architecture: Architecture) -> None:
+    """Raise MissingEvidenceError for tensor memory without times, and for products of integers off B200."""
+    known = architecture.cycles.tensor_memory, architecture.cycles.tensor_commit
+    if None in known or architecture.tensor_group_fp16_lanes_per_sm is None:
+        raise MissingEvidenceError(
+            f"{ins.name} uses tensor memory, whose times are unknown on {architecture.id}",
+            where=ins.where, cure="Use --model roofline.",
+        )  # fmt: skip
+    if "kind::i8" in ins.modifiers and architecture.number not in _INTEGERS_IN_TENSOR_MEMORY:
+        raise _unknown(ins, architecture)
 
 
 def cycles_of_product(ins: Instruction, architecture: Architecture) -> Cycles:
@@ -94,11 +111,6 @@ def _cycles(ins: Instruction, architecture: Architecture, kinds: tuple[str, str]
 
 
 def _unknown(ins: Instruction, architecture: Architecture) -> MissingEvidenceError:
-    if ins.root == "tcgen05":
-        return MissingEvidenceError(
-            f"{ins.name} uses tensor memory, whose times are unknown",
-            cure="Counts are known: kerncast profile. Forecasts are for kernels that multiply by mma or wgmma.",
-        )
     return MissingEvidenceError(
         f"{ins.name} is a product of tensor cores whose rate is unknown on {architecture.id}",
         cure="data/instructions/tensor_products.csv has the known ones.",

@@ -1,10 +1,11 @@
 """A warp's way through its chain of events: which micro-op comes next, and when its operands let it issue."""
 
-from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_GROUPS, Memory, Pipe
+from kerncast.models.sm.micro_ops import FIRST_OF_EVENTS, FULL_WEIGHT, MOST_GROUPS, Memory, Pipe
 from kerncast.models.sm.simulate.state import (
     KIND_BITS,
     KIND_MASK,
     KINDS,
+    NEVER,
     TO_ATOMIC,
     TO_END,
     TO_LOAD,
@@ -17,16 +18,27 @@ from kerncast.models.sm.simulate.state import (
     State,
     Whole,
     bit,
+    called,
     inlined,
 )
-from kerncast.traces import INSTRUCTION_SHIFT, MOST_INSTRUCTIONS, OPERATION_MASK, OPERATION_SHIFT, Operation
+from kerncast.traces import (
+    INSTRUCTION_SHIFT,
+    MASK_SHIFT,
+    MOST_INSTRUCTIONS,
+    OBJECT_BITS,
+    OPERATION_MASK,
+    OPERATION_SHIFT,
+    Operation,
+)
 
 BASIC_BLOCK = int(Operation.BASIC_BLOCK)
 LOCAL_STORE = int(Operation.LOCAL_STORE)
 STORE, ATOMIC, REDUCTION = int(Operation.STORE), int(Operation.ATOMIC), int(Operation.REDUCTION)
 LOAD_UNCACHED = int(Operation.LOAD_UNCACHED)
 LOCAL_LOAD, CONTENTION = int(Operation.LOCAL_LOAD), int(Operation.CONTENTION)
-BARRIER, AWAIT = int(Memory.BARRIER), int(Memory.AWAIT)
+BARRIER, AWAIT, WAIT = int(Memory.BARRIER), int(Memory.AWAIT), int(Memory.WAIT)
+OF_EVENTS = int(FIRST_OF_EVENTS)
+OBJECT_MASK, NUMBER_MASK = (1 << OBJECT_BITS) - 1, (1 << MASK_SHIFT - OBJECT_BITS) - 1
 LSU = int(Pipe.LSU)
 
 
@@ -43,6 +55,18 @@ def instruction_of(event: Whole) -> Whole:
 
 
 @inlined
+def event_object(event: Whole) -> Whole:
+    """Return the number of the mbarrier that an EVENT is of."""
+    return event & OBJECT_MASK
+
+
+@inlined
+def event_number(event: Whole) -> Whole:
+    """Return the number that an EVENT has besides."""
+    return event >> OBJECT_BITS & NUMBER_MASK
+
+
+@inlined
 def prepare_next(code: Code, state: State, x: Whole) -> None:
     """Find a warp's next micro-op, the unit that it issues to, and when its operands are ready."""
     warp = state.warps[x]
@@ -56,8 +80,44 @@ def prepare_next(code: Code, state: State, x: Whole) -> None:
         op = code.ops[number]
         warp.unit = _unit_of(code, state, x, op)
         need = _operands(state, x, op)
+        if op.memory == WAIT:
+            phase = awaited_phase(code, state, x)
+            warp.is_asleep = phase < 0
+            need = max(need, phase)
+    warp.kind = need & KIND_MASK
+    warp.ready = NEVER if warp.is_asleep else max(need >> KIND_BITS, warp.gate)
+
+
+@inlined
+def awaited_phase(code: Code, state: State, x: Whole) -> Whole:
+    """Return when the phase has ended that a warp's next micro-op waits for; -1: it lacks what nobody has done yet.
+
+    A parity tells the phase: it has ended where the one that runs has the other parity, or none has ended and it is 1.
+    """
+    op = code.ops[state.warps[x].op]
+    need = 0
+    for number in range(op.slot_count):
+        at = state.places[x, op.slots[number]]
+        if at >= 0:
+            event = code.events[at]
+            phase = state.mbarriers[x // code.derived.warps * code.derived.objects + event_object(event)]
+            if phase.ended & 1 == event_number(event):
+                return -1
+            need = max(need, phase.done)
+    return need
+
+
+@called
+def resume(code: Code, state: State, x: Whole, now: Whole) -> None:
+    """Let a warp go on that slept until a phase ended."""
+    warp, part = state.warps[x], state.parts[x % code.sm.sub_partitions]
+    part.far_warps &= ~bit(x // code.sm.sub_partitions)
+    warp.is_asleep = False
+    need = max(_operands(state, x, code.ops[warp.op]), awaited_phase(code, state, x))
     warp.kind = need & KIND_MASK
     warp.ready = max(need >> KIND_BITS, warp.gate)
+    warp.wake = max(now + 1, warp.ready)
+    sleep(code, state, x, now)
 
 
 @inlined
@@ -183,7 +243,7 @@ def _awaited(groups: Groups, left: Whole) -> Whole:
 def end_group(groups: Groups) -> None:
     """End a group of asynchronous operations: it is done no sooner than those before it."""
     before = groups.done[(groups.count - 1) & (MOST_GROUPS - 1)] if groups.count > 0 else 0
-    groups.done[groups.count & (MOST_GROUPS - 1)] = max(groups.open, before)
+    groups.done[groups.count & (MOST_GROUPS - 1)] = groups.latest = max(groups.open, before)
     groups.count += 1
     groups.open = 0
 
@@ -197,6 +257,8 @@ def _unit_of(code: Code, state: State, x: Whole, op: Op) -> Whole:
         place = state.places[x, op.slots[number]]
         if place >= 0:
             operation = operation_of(code.events[place])
+            if op.memory >= OF_EVENTS:
+                return LSU
             if operation in (STORE, LOCAL_STORE):
                 return TO_STORE
             if operation in (ATOMIC, REDUCTION, CONTENTION):

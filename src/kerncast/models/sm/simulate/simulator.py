@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kerncast.compile.cache import Store
-from kerncast.errors import LaunchError, MachineLimitError
+from kerncast.errors import LaunchError, MachineLimitError, UnsupportedError
 from kerncast.models.jit_cache import hand_on, is_ready, jitted
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES, Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
@@ -67,7 +67,8 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
     The first ones start together at cycle 0; each block that ends is replaced by the next. A micro-op of a weight
     below FULL_WEIGHT runs by the count of its block's executions by its warp, which begins at the warp's number among
     all warps of the trace: so that blocks which every warp executes once have their share, too.
-    Raises LaunchError for blocks that the SM cannot hold, MachineLimitError where memory for its tables is not free.
+    Raises LaunchError for blocks that the SM cannot hold, MachineLimitError where memory for its tables is not free,
+    UnsupportedError for warps that wait for what none of the blocks does.
     """
     rows = len(trace.block_ids)
     resident = max(1, min(resident, rows))
@@ -84,7 +85,20 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
     # The loop changes the state in place; it knows nothing of Python objects and holds no lock.
     with without_blas():
         _loop()(code, state)
+    if state.flow.finished < rows:
+        raise _endless(state)
     return _simulated(state)
+
+
+def _endless(state: layout.State) -> UnsupportedError:
+    """Return the refusal of blocks whose warps all wait for what none of them does."""
+    waiting = [warp for warp in state.warps if warp.is_asleep or warp.barrier]
+    kinds = "an mbarrier" if any(warp.is_asleep for warp in waiting) else "a barrier"
+    return UnsupportedError(
+        f"in the simulation of one SM, warps wait at {kinds} for what none of its blocks does, as where blocks of a"
+        " cluster have different roles",
+        cure="Use --model roofline.",
+    )
 
 
 def prepare() -> None:

@@ -6,9 +6,10 @@ first after the one that issued last. No cycle is visited in which nothing can h
 
 import numpy as np
 
-from kerncast.models.sm.micro_ops import Memory, Pipe
+from kerncast.models.sm.micro_ops import BARRIERS, Memory, Pipe
 from kerncast.models.sm.results import Stall
-from kerncast.models.sm.simulate.chains import end_group, prepare_next, sleep
+from kerncast.models.sm.simulate.chains import OF_EVENTS, end_group, prepare_next, sleep
+from kerncast.models.sm.simulate.events import happen
 from kerncast.models.sm.simulate.memory_system import exchange, request
 from kerncast.models.sm.simulate.state import (
     ARITHMETIC,
@@ -42,6 +43,7 @@ from kerncast.models.sm.simulate.state import (
 
 FMA, XU, LSU, BRANCH = int(Pipe.FMA), int(Pipe.XU), int(Pipe.LSU), int(Pipe.BRANCH)
 NO_MEMORY, BARRIER, STORED = int(Memory.NONE), int(Memory.BARRIER), int(Memory.STORE)
+ARRIVE = int(Memory.ARRIVE)
 COPY, COMMIT, AWAIT, PRODUCT = int(Memory.COPY), int(Memory.COMMIT), int(Memory.AWAIT), int(Memory.PRODUCT)
 
 
@@ -94,6 +96,9 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
     _occupy_pipe(code, state, part, op, now)
     if op.memory == BARRIER:
         return True
+    if op.memory == ARRIVE:
+        _meet(code, state, x, op, now)
+        return False
     if op.memory == AWAIT:
         return False
     if op.memory == COMMIT:
@@ -104,7 +109,9 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
     if op.memory == PRODUCT:
         _add_to_group(state, x, op, upward(part.pipe_free[op.pipe] + op.latency) << KIND_BITS | ARITHMETIC)
         return False
-    if op.memory != NO_MEMORY:
+    if op.memory >= OF_EVENTS:
+        ready = happen(code, state, x, op, now)
+    elif op.memory != NO_MEMORY:
         ready = _access(code, state, x, op, now)
     elif op.pipe == LSU:
         ready = upward(exchange(code, state, op, now)) << KIND_BITS | SHORT
@@ -222,6 +229,9 @@ def run(code: Code, state: State) -> None:
         now = np.int64(NEVER)
         for number in range(parts):
             now = min(now, state.parts[number].next_cycle)
+        # All that are left wait for what nobody does: the caller refuses.
+        if now >= NEVER:
+            return
         # What all share is asked first by the sub-partition after the one that had it last: else one of them would
         # always be first at a full queue, and its warps would run ahead of the others.
         first = state.flow.first_part
@@ -350,22 +360,31 @@ def _issue_of(code: Code, state: State, number: Whole, chosen: Whole, now: Whole
 @called
 def _arrive(code: Code, state: State, x: Whole, now: Whole) -> None:
     """Have a warp wait at its block's barrier; the last one releases all."""
-    slot = x // code.derived.warps
-    block = state.blocks[slot]
-    state.warps[x].is_at_barrier = True
-    block.waiting += 1
-    if block.waiting == block.live:
-        _release(code, state, slot, now)
+    op = code.ops[state.warps[x].last_op]
+    state.warps[x].barrier = op.group + 1
+    _meet(code, state, x, op, now)
 
 
 @called
-def _release(code: Code, state: State, slot: Whole, now: Whole) -> None:
-    """Let the warps go on that wait at a block's barrier."""
-    state.blocks[slot].waiting = 0
+def _meet(code: Code, state: State, x: Whole, op: Op, now: Whole) -> None:
+    """Count a warp's arrival at a barrier; the last one releases all that wait there."""
+    slot = x // code.derived.warps
+    block = state.blocks[slot]
+    block.waiting[op.group] += 1
+    block.wanted[op.group] = op.left
+    if block.waiting[op.group] == (op.left if op.left > 0 else block.live):
+        _release(code, state, (slot, op.group), now)
+
+
+@called
+def _release(code: Code, state: State, which: tuple[Whole, Whole], now: Whole) -> None:
+    """Let the warps go on that wait at a block's barrier; ``which``: slot, barrier."""
+    slot, barrier = which
+    state.blocks[slot].waiting[barrier] = 0
     for x in range(slot * code.derived.warps, (slot + 1) * code.derived.warps):
         warp = state.warps[x]
-        if warp.is_at_barrier:
-            warp.is_at_barrier = False
+        if warp.barrier == barrier + 1:
+            warp.barrier = 0
             # All leave at once; the latency is one for all, measured from the last warp's arrival.
             warp.gate = now + code.derived.barrier_cycles
             warp.gate_reason = BARRIER_STALL
@@ -398,8 +417,10 @@ def _end(code: Code, state: State, x: Whole, now: Whole) -> None:
         # The slot is empty until the next block has been launched (about 300 cycles): short blocks feel it.
         if flow.next_row < len(state.finish):
             _launch(code, state, slot, now + code.derived.launch_cycles, now)
-    elif block.waiting == block.live:
-        _release(code, state, slot, now)
+        return
+    for barrier in range(BARRIERS):
+        if block.waiting[barrier] == block.live and block.live > 0 and block.wanted[barrier] == 0:
+            _release(code, state, (slot, barrier), now)
 
 
 @called
@@ -407,7 +428,12 @@ def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> 
     """Give a slot the next block; its warps begin at a time."""
     warps, row, block = code.derived.warps, state.flow.next_row, state.blocks[slot]
     state.flow.next_row += 1
-    block.live, block.waiting = warps, 0
+    block.live = warps
+    for barrier in range(BARRIERS):
+        block.waiting[barrier] = 0
+    for number in range(slot * code.derived.objects, (slot + 1) * code.derived.objects):
+        state.mbarriers[number].expected = 0
+        state.mbarriers[number].ended = 0
     for number in range(warps):
         x, serial = slot * warps + number, row * warps + number
         warp = state.warps[x]
@@ -417,7 +443,8 @@ def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> 
         warp.shared = warp.result = warp.last_op = 0
         warp.stored = NO_LINE
         for kind in range(KINDS):
-            state.groups[x * KINDS + kind].open = state.groups[x * KINDS + kind].count = 0
+            groups = state.groups[x * KINDS + kind]
+            groups.open = groups.count = groups.latest = 0
         # Counters start at the warp's number: micro-ops of blocks that run once are spread over the warps.
         for counter in range(state.counters.shape[1]):
             state.counters[x, counter] = serial

@@ -14,6 +14,7 @@ from numba import njit
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from kerncast.models.sm.micro_ops import (
+    BARRIERS,
     FULL_WEIGHT,
     JOINED,
     MOST_DESTINATIONS,
@@ -27,7 +28,16 @@ from kerncast.models.sm.micro_ops import (
 )
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Stall
-from kerncast.traces import MOST_INSTRUCTIONS, SMTrace
+from kerncast.traces import (
+    MASK_SHIFT,
+    MOST_INSTRUCTIONS,
+    OBJECT_BITS,
+    OPERATION_MASK,
+    OPERATION_SHIFT,
+    EventChange,
+    Operation,
+    SMTrace,
+)
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -51,7 +61,10 @@ _UNITS = TO_PRODUCTS + 1
 
 #: Kinds of groups of asynchronous operations.
 KINDS = len(Group)
-_NO_ACCESS = [int(each) for each in (Memory.NONE, Memory.BARRIER, Memory.COMMIT, Memory.AWAIT, Memory.PRODUCT)]
+_NO_ACCESS = [
+    int(each)
+    for each in (Memory.NONE, Memory.BARRIER, Memory.ARRIVE, Memory.COMMIT, Memory.AWAIT, Memory.PRODUCT)
+]  # fmt: skip
 _BY_PIPE = [int(each) for each in (Memory.NONE, Memory.PRODUCT)]
 
 #: Cycles that a turn of the wheel of wake times has, and bits of a mask of warps.
@@ -98,9 +111,9 @@ class Op:
     slots: Annotated[Any, np.int32, (MOST_DESTINATIONS,)]
     """its accesses, as columns of ``State.places``"""
     group: _Int32
-    """Group that it belongs to, ends or waits for"""
+    """Group that it belongs to, ends or waits for; of a barrier its number"""
     left: _Int32
-    """groups that it lets go on where it waits for the others"""
+    """groups that it lets go on where it waits for the others; see ``micro_ops.Program``"""
     cycles: _Float
     """cycles that it occupies its pipe"""
     latency: _Float
@@ -123,6 +136,8 @@ class Derived:
     """tag of the line that keeps one slice of L2 busier than the others, or NO_LINE"""
     barrier_cycles: _Int64
     """cycles from a barrier's last warp to the next issue"""
+    objects: _Int64
+    """mbarriers of a block"""
     launch_cycles: _Int64
     """cycles from the end of a block to the start of the next one"""
     l1_sector_cycles: _Float
@@ -178,7 +193,10 @@ class Warp:
     """first line and its sectors of its latest store to global memory, or NO_LINE"""
     goes_on: _Flag
     """whether that store went on with the one before it"""
-    is_at_barrier: _Flag
+    barrier: _Int64
+    """number of the barrier at which it waits, and one; 0: it waits at none"""
+    is_asleep: _Flag
+    """whether its next micro-op waits for a phase that lacks what no warp has done yet"""
 
 
 class Groups:
@@ -188,8 +206,27 @@ class Groups:
     """time and kind of what was issued since the last group ended"""
     count: _Int64
     """groups that have ended"""
+    latest: _Int64
+    """time and kind by which all groups that have ended are done"""
     done: Annotated[Any, np.int64, (MOST_GROUPS,)]
     """[number modulo MOST_GROUPS] time and kind by which a group and all before it are done"""
+
+
+class Mbarrier:
+    """A barrier in shared memory whose phases end when all arrivals and bytes have come."""
+
+    expected: _Int64
+    """arrivals of each phase; 0: it is not initialised"""
+    pending: _Int64
+    """arrivals that the phase lacks"""
+    missing: _Int64
+    """bytes that it lacks"""
+    ended: _Int64
+    """phases that have ended"""
+    latest: _Int64
+    """time and kind of the latest arrival or byte of the phase"""
+    done: _Int64
+    """time and kind by which the phase before is done"""
 
 
 class SubPartition:
@@ -236,6 +273,10 @@ class Queues:
     """this SM's share of DRAM"""
     atomic: _Float
     """this SM's share of the units that do atomics in L2"""
+    bulk: _Float
+    """copy engine"""
+    tensor: _Float
+    """products in tensor memory, and copies to it"""
     read_debt: _Float
     """sectors to be read from DRAM, below one: shares are fractions, but DRAM moves whole sectors"""
     write_debt: _Float
@@ -247,8 +288,10 @@ class Block:
 
     live: _Int64
     """warps that have not ended"""
-    waiting: _Int64
-    """warps at its barrier"""
+    waiting: Annotated[Any, np.int64, (BARRIERS,)]
+    """[barrier] warps at it, or that have arrived"""
+    wanted: Annotated[Any, np.int64, (BARRIERS,)]
+    """[barrier] warps that meet there; 0: all that have not ended"""
 
 
 class Flow:
@@ -335,6 +378,8 @@ class State(NamedTuple):
     """[warp, counter] executions of a basic block"""
     groups: Table[Groups]
     """groups of warp ``x`` of a kind, at ``x * KINDS + kind``"""
+    mbarriers: Table[Mbarrier]
+    """mbarrier of a block slot, at ``slot * objects + number``"""
     parts: Table[SubPartition]
     queues: Queues
     tags: Int32s
@@ -361,7 +406,7 @@ def layout(fields: type[Any]) -> np.dtype[Any]:
     """Return how records of a class lie in memory: each annotated field in turn, aligned.
 
     >>> layout(Block).names
-    ('live', 'waiting')
+    ('live', 'waiting', 'wanted')
     """
     hints = get_type_hints(fields, include_extras=True).items()
     return np.dtype((np.record, np.dtype([(name, *_memory_of(hint)) for name, hint in hints], align=True)))
@@ -393,6 +438,7 @@ def _record_of(sm: SM) -> SM:
 def code_of(program: Program, trace: SMTrace, sm: SM) -> Code:
     """Return a program, a trace and an SM as the records that a simulation reads."""
     slot_of, slots = _slots(program)
+    events, objects = _with_numbered_objects(np.ascontiguousarray(trace.events).view(np.int64))
     blocks_of = np.repeat(np.arange(len(program.starts) - 1), np.diff(program.starts))
     partial = np.unique(blocks_of[program.weight < FULL_WEIGHT])
     counter_of = np.full(len(program.starts) - 1, -1, np.int32)
@@ -404,11 +450,24 @@ def code_of(program: Program, trace: SMTrace, sm: SM) -> Code:
         slot_of=slot_of,
         slots=slots,
         counter_of=counter_of,
-        events=np.ascontiguousarray(trace.events).view(np.int64),
+        events=events,
         chains=np.ascontiguousarray(trace.chains, np.int64),
         sm=_record_of(sm),
-        derived=_derived(sm, trace),
+        derived=_derived(sm, trace, objects),
     )
+
+
+def _with_numbered_objects(events: Int64s) -> tuple[Int64s, int]:
+    """Return events whose mbarriers are numbered from 0 on in place of where they lie, and how many there are."""
+    is_event = (events >> OPERATION_SHIFT & OPERATION_MASK) == Operation.EVENT
+    is_event &= (events >> MASK_SHIFT & 0xF) != EventChange.PRODUCT
+    if not is_event.any():
+        return events, 0
+    mask = (1 << OBJECT_BITS) - 1
+    places, numbers = np.unique(events[is_event] & mask, return_inverse=True)
+    numbered = events.copy()
+    numbered[is_event] = events[is_event] & ~mask | numbers
+    return numbered, len(places)
 
 
 def state_of(code: Code, program: Program, rows: int, resident: int) -> State:
@@ -423,6 +482,7 @@ def state_of(code: Code, program: Program, rows: int, resident: int) -> State:
         places=np.full((warps, int(code.slots.max(initial=0)) + 1), -1, np.int64),
         counters=np.zeros((warps, int(code.counter_of.max(initial=-1)) + 2), np.int64),
         groups=_table(Groups, warps * KINDS),
+        mbarriers=_table(Mbarrier, max(1, resident * int(code.derived.objects))),
         parts=parts,
         queues=_record(Queues),
         tags=np.full(lines, NO_LINE, np.int32),
@@ -456,6 +516,7 @@ def _ops(program: Program, slot_of: Int32s, sm: SM) -> Table[Op]:
     by_memory = np.full(len(Memory), Pipe.LSU, np.int32)
     by_memory[[Memory.NONE, Memory.LOAD, Memory.STORE]] = -1, TO_LOAD, TO_STORE
     by_memory[[Memory.COMMIT, Memory.AWAIT]] = -1
+    by_memory[Memory.ARRIVE] = Pipe.BRANCH
     by_memory[Memory.COPY] = TO_LOAD
     by_memory[Memory.BARRIER], by_memory[Memory.PRODUCT] = Pipe.BRANCH, TO_PRODUCTS
     for plain in (Memory.ATOMIC, Memory.REDUCTION):
@@ -490,12 +551,12 @@ def _costs(program: Program, sm: SM) -> tuple[Floats, Floats]:
     return cycles, np.where(program.latency > 0, program.latency, unless_given)
 
 
-def _derived(sm: SM, trace: SMTrace) -> Derived:
+def _derived(sm: SM, trace: SMTrace, objects: int) -> Derived:
     def per_sector(bytes_per_cycle: float) -> float:
         return SECTOR_BYTES / bytes_per_cycle if bytes_per_cycle > 0 else 0.0
 
     found: Derived = _record(Derived)
-    found.warps, found.local_lines = trace.warps, trace.local_lines
+    found.warps, found.local_lines, found.objects = trace.warps, trace.local_lines, objects
     found.l1_sets, found.l1_ways = max(1, sm.l1_lines // WAYS), min(sm.l1_lines, WAYS)
     found.l1_operations = sm.l1_operations if sm.l1_lines else 0
     found.hot_line = sm.hot_line & TAG_MASK if sm.hot_line >= 0 else NO_LINE

@@ -1,0 +1,204 @@
+"""Events: what comes later than its instruction, and the waits for it.
+
+An mbarrier's phase ends with its last arrival and its last byte. Both are worked out when they are asked for, with the
+time at which they come; a warp that waits goes on at the latest of these times. A warp whose phase lacks an arrival
+that no warp has made yet sleeps until one makes it. What one block tells another one of its cluster counts as told to
+itself, because the others do the same. Fails when: the blocks of a cluster have different roles.
+"""
+
+from kerncast.models.sm.micro_ops import Group, Memory, Pipe
+from kerncast.models.sm.simulate.chains import (
+    BASIC_BLOCK,
+    STORE,
+    awaited_phase,
+    event_number,
+    event_object,
+    instruction_of,
+    operation_of,
+    resume,
+)
+from kerncast.models.sm.simulate.memory_system import read, sectors_of, write
+from kerncast.models.sm.simulate.state import (
+    KIND_BITS,
+    KINDS,
+    LONG,
+    SHORT,
+    TAG_MASK,
+    Code,
+    Mbarrier,
+    Op,
+    Real,
+    State,
+    Whole,
+    called,
+    inlined,
+    upward,
+)
+from kerncast.traces import LINE_BYTES, MASK_SHIFT, PASSES_MASK, PASSES_SHIFT, EventChange, Operation
+
+PHASE, TELL, WAIT, BULK = int(Memory.PHASE), int(Memory.TELL), int(Memory.WAIT), int(Memory.BULK)
+TENSOR_PRODUCT, TENSOR = int(Memory.TENSOR_PRODUCT), int(Pipe.TENSOR)
+OF_BULK, OF_READS = int(Group.BULK), int(Group.BULK_READS)
+EVENT = int(Operation.EVENT)
+BEGIN, ARRIVE, DROP = int(EventChange.BEGIN), int(EventChange.ARRIVE), int(EventChange.DROP)
+EXPECT, COMPLETE = int(EventChange.EXPECT), int(EventChange.COMPLETE)
+#: Bytes of a row of A, or of a column of B, over those that shared memory gives in a cycle.
+ROW_CYCLES = 32 / LINE_BYTES
+
+
+@called
+def happen(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
+    """Do what concerns events; returns when the micro-op's results are there, and which kind brings them."""
+    answer = upward(now + code.sm.shared_latency) << KIND_BITS | SHORT
+    if op.memory == WAIT:
+        return answer
+    told = answer
+    if op.memory == BULK:
+        told = _copy(code, state, x, op, now)
+    elif op.memory == TELL:
+        groups = state.groups[x * KINDS + op.group]
+        told = max(answer, max(groups.open, groups.latest) + (upward(op.latency) << KIND_BITS))
+    elif op.memory >= TENSOR_PRODUCT:
+        _multiply(code, state, x, op, now)
+        return answer
+    for number in range(op.slot_count):
+        at = state.places[x, op.slots[number]]
+        if at >= 0:
+            _tell(code, state, (x, at, now), told)
+    return answer
+
+
+@inlined
+def _is_of(code: Code, at: Whole, stop: Whole, instruction: Whole) -> bool:
+    """Tell whether an event is still of an instruction's execution."""
+    if at >= stop:
+        return False
+    event = code.events[at]
+    return bool(instruction_of(event) == instruction and operation_of(event) != BASIC_BLOCK)
+
+
+@inlined
+def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: Whole) -> None:
+    """Change the mbarriers that the events of an instruction name; ``which``: warp, first event, this cycle.
+
+    ``told``: when that happens, and what kind brings it.
+    """
+    x, at, now = which
+    slot, stop = x // code.derived.warps, state.warps[x].stop
+    instruction = instruction_of(code.events[at])
+    while _is_of(code, at, stop, instruction):
+        event = code.events[at]
+        at += 1
+        if operation_of(event) != EVENT:
+            continue
+        change, number = event >> MASK_SHIFT & 0xF, event_number(event)
+        place = slot * code.derived.objects + event_object(event)
+        phase = state.mbarriers[place]
+        if change == BEGIN:
+            phase.expected = phase.pending = number
+            phase.missing = phase.ended = phase.latest = phase.done = 0
+        elif change == EXPECT:
+            phase.missing += number
+        elif change == DROP:
+            phase.expected -= number
+        elif change == COMPLETE or change == ARRIVE:
+            if change == COMPLETE:
+                phase.missing -= number
+            else:
+                phase.pending -= number
+            phase.latest = max(phase.latest, told)
+            _end_phases(code, state, (slot, now), phase)
+
+
+@inlined
+def _end_phases(code: Code, state: State, where: tuple[Whole, Whole], phase: Mbarrier) -> None:
+    """End a phase that lacks nothing, and let the warps go on that sleep until it ends; ``where``: slot, this cycle."""
+    has_ended = False
+    # More arrivals than one phase expects, by one instruction, end several.
+    while phase.pending <= 0 and phase.missing == 0 and phase.expected > 0:
+        phase.pending += phase.expected
+        phase.done = phase.latest
+        phase.ended += 1
+        has_ended = True
+    if not has_ended:
+        return
+    phase.latest = 0
+    slot, now = where
+    for x in range(slot * code.derived.warps, (slot + 1) * code.derived.warps):
+        if state.warps[x].is_asleep and awaited_phase(code, state, x) >= 0:
+            resume(code, state, x, now)
+
+
+@inlined
+def _copy(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
+    """Ask the copy engine for many bytes; returns when they are where they go, and which kind brings them.
+
+    One copy after the other: each takes the engine's turns for its bytes. The lines that it reads come from L2 and
+    DRAM as any others do, past L1; what it writes goes there once it has been read.
+    """
+    warp, sm, queues = state.warps[x], code.sm, state.queues
+    start = max(float(now), queues.bulk)
+    moved, read_bytes, done = 0, 0, 0.0
+    for number in range(op.slot_count):
+        at = state.places[x, op.slots[number]]
+        if at < 0:
+            continue
+        instruction = instruction_of(code.events[at])
+        while _is_of(code, at, warp.stop, instruction):
+            event = code.events[at]
+            at += 1
+            operation = operation_of(event)
+            if operation == EVENT:
+                moved += event_number(event)
+                continue
+            sectors = sectors_of(event >> MASK_SHIFT & 0xF)
+            read_bytes += sectors * 32
+            asked = start + read_bytes / LINE_BYTES * op.cycles
+            if operation == STORE:
+                partly = event >> PASSES_SHIFT & PASSES_MASK
+                write(code, state, (sectors, event & TAG_MASK, partly), asked + sm.shared_latency)
+            else:
+                done = max(done, read(code, state, (sectors, event & TAG_MASK), start))
+    work = max(moved, read_bytes) / LINE_BYTES * op.cycles
+    queues.bulk = start + work
+    state.totals.shared_cycles += work
+    done = max(done, start + work) + op.latency
+    ready = upward(done) << KIND_BITS | LONG
+    if moved == 0:
+        _group_stores(code, state, x, start + work)
+        return ready
+    warp.result = max(warp.result, ready)
+    return ready
+
+
+@inlined
+def _group_stores(code: Code, state: State, x: Whole, read_at: Real) -> None:
+    """Add a copy from shared memory to the groups that wait until it is read, and until it is written."""
+    warp, sm = state.warps[x], code.sm
+    source = upward(read_at + sm.shared_latency) << KIND_BITS | LONG
+    written = upward(read_at + sm.shared_latency + sm.l2_latency) << KIND_BITS | LONG
+    reads, writes = state.groups[x * KINDS + OF_READS], state.groups[x * KINDS + OF_BULK]
+    reads.open, writes.open = max(reads.open, source), max(writes.open, written)
+    warp.result = max(warp.result, written)
+
+
+@inlined
+def _multiply(code: Code, state: State, x: Whole, op: Op, now: Whole) -> None:
+    """Put a product in tensor memory, or a copy to it, into the queue of the SM's tensor cores.
+
+    Shared memory gives 128 bytes per clock for B, and for A where that lies there: the slower of this and of the
+    multiply-adds decides. All sub-partitions work on it.
+    """
+    cycles = 0.0
+    for number in range(op.slot_count):
+        at = state.places[x, op.slots[number]]
+        if at >= 0:
+            event = code.events[at]
+            rows, columns = event_object(event) * op.left, event_number(event)
+            cycles += max(columns * op.cycles, (rows + columns) * ROW_CYCLES)
+    if op.memory != TENSOR_PRODUCT:
+        cycles = op.cycles
+    state.queues.tensor = max(float(now), state.queues.tensor) + cycles
+    state.totals.busy_cycles[TENSOR] += cycles * code.sm.sub_partitions
+    groups = state.groups[x * KINDS + op.group]
+    groups.open = max(groups.open, upward(state.queues.tensor) << KIND_BITS)
