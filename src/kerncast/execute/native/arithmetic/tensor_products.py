@@ -104,6 +104,19 @@ def multiply(o: Operation, number: int) -> None:
     enabled = emit.mask_bits(block.source(adds, "pred"))
     arguments = (*pointers_of(o), integer("i32", number), block.executing, enabled, integer("i32", flags))
     emit.call_void(function, *arguments)
+    _record(o, number, KINDS[name])
+
+
+def _record(o: Operation, number: int, kind: Kind) -> None:
+    """Write the event of each product: its shape is known when the kernel runs only."""
+    emit = o.emit
+    tile = emit.at(field(emit, o.block.pointers.worker, WORKER, "tile"), _DESCRIPTOR_AT)
+    with emit.each_bit(o.block.executing) as lane:
+        descriptor = emit.cast("zext", emit.load(emit.index(tile, "i32", lane), "i32"), "i64")
+        columns = emit.shl(emit.and_(emit.lshr(descriptor, 17), 63), 3)
+        rows = emit.shl(emit.and_(emit.lshr(descriptor, 24), 31), 4)
+        shape = (integer("i64", _MOST_ROWS) if kind.is_scaled else rows, columns)
+        record_change(emit, EventChange.PRODUCT, shape, integer("i32", number))
 
 
 def _keep(o: Operation, operand: Operand, at: int, wide: int) -> None:
@@ -145,7 +158,6 @@ def _define_one(unit: Unit, name: str, kind: Kind) -> None:
     d, descriptor, *scales = narrow
     issue = _Issue(emit, kind, name, d, wide[0], wide[1], (scales[0], scales[1]), descriptor, adds, _FLAGS)
     _check(issue)
-    _record(issue)
     base = emit.lshr(d, 16)
     lowest = emit.select(emit.compare("eq", issue.rows, _MOST_ROWS), base, emit.and_(base, ~16))
     leave_if(emit, emit.compare("ne", lowest, 0), ("lanes", base), "i1")
@@ -166,13 +178,6 @@ def _define_one(unit: Unit, name: str, kind: Kind) -> None:
     _sum_up(issue, left, right, base)
     emit.give(integer("i1", 1))
     emit.finish()
-
-
-def _record(issue: _Issue) -> None:
-    """Write the event that tells the shape, which is known when the kernel runs only."""
-    emit = issue.emit
-    rows, columns = (emit.cast("zext", each, "i64") for each in (issue.rows, issue.columns))
-    record_change(emit, EventChange.PRODUCT, emit.shl(rows, 3), columns)
 
 
 def _check(issue: _Issue) -> None:

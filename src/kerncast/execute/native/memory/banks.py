@@ -15,8 +15,8 @@ from kerncast.traces import (
     LINE_BYTES,
     MASK_SHIFT,
     MOST_INSTRUCTIONS,
-    OPERATION_SHIFT,
     OBJECT_BITS,
+    OPERATION_SHIFT,
     PASSES_SHIFT,
     EventChange,
     Operation,
@@ -51,10 +51,10 @@ def record_detail(emit: Emitter, operation: Operation, number: Value, content: V
         emit.call_void("record_detail", POINTERS[0], what, number, emit.resize(content, "i64"))
 
 
-def record_change(emit: Emitter, change: EventChange, place: Value, number: Value) -> None:
-    """Append what happens to an mbarrier that lies at a place in shared memory, in bytes; both are 64 bits wide."""
-    content = emit.or_(emit.lshr(place, 3), emit.shl(number, OBJECT_BITS))
-    record_detail(emit, Operation.EVENT, SITE, emit.or_(content, int(change) << MASK_SHIFT))
+def record_change(emit: Emitter, change: EventChange, what: tuple[Value, Value], site: Value = SITE) -> None:
+    """Append what happens to an event: ``what`` is its object and a number, both of 64 bits."""
+    content = emit.or_(what[0], emit.shl(what[1], OBJECT_BITS))
+    record_detail(emit, Operation.EVENT, site, emit.or_(content, int(change) << MASK_SHIFT))
 
 
 def _define_record(unit: Unit) -> None:

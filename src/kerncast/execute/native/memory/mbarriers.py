@@ -92,7 +92,7 @@ def _begin(emit: Emitter, lane: Value, place: Value, count: Value) -> None:
         _note(emit, "overrun", lane, place)
     with emit.when(emit.not_(wrong)):
         emit.store(emit.or_(emit.or_(one, emit.shl(one, COUNT_BITS)), 1 << VALID_SHIFT), place)
-        record_change(emit, EventChange.BEGIN, _offset(emit, place), one)
+        record_change(emit, EventChange.BEGIN, (_object(emit, place), one))
 
 
 def _arrive(o: Operation, number: int) -> None:
@@ -151,7 +151,7 @@ def define_update(unit: Unit, space: str) -> None:
         emit.store(word, emit.index(old, "i64", lane))
         changes = [emit.load(emit.index(each, "i64", lane), "i64") for each in places]
         _change(emit, lane, place, changes)
-        sums.add(_offset(emit, place), changes)
+        sums.add(_object(emit, place), changes)
     sums.record()
     _note_change(emit)
     emit.give()
@@ -186,25 +186,25 @@ class _Sums:
         with emit.when(emit.compare("ne", place, -1)):
             for change, number in ((EventChange.DROP, drops), (EventChange.EXPECT, more)):
                 with emit.when(emit.compare("sgt", number, 0)):
-                    record_change(emit, change, place, number)
+                    record_change(emit, change, (place, number))
             with emit.when(emit.compare("slt", more, 0)):
-                record_change(emit, EventChange.COMPLETE, place, emit.sub(integer("i64", 0), more))
+                record_change(emit, EventChange.COMPLETE, (place, emit.sub(integer("i64", 0), more)))
             with emit.when(emit.compare("eq", more, 0)):
-                record_change(emit, EventChange.ARRIVE, place, arrivals)
+                record_change(emit, EventChange.ARRIVE, (place, arrivals))
             with emit.when(emit.binary("and", emit.compare("sgt", more, 0), emit.compare("ne", arrivals, 0))):
-                record_change(emit, EventChange.ARRIVE, place, arrivals)
+                record_change(emit, EventChange.ARRIVE, (place, arrivals))
         for each in self._sums:
             emit.store(integer("i64", 0), each)
 
 
-def _offset(emit: Emitter, place: Value) -> Value:
-    """Return where an mbarrier lies in shared memory, whichever block of the cluster it is of."""
+def _object(emit: Emitter, place: Value) -> Value:
+    """Return the place of an mbarrier in shared memory in 8 bytes, whichever block of the cluster it is of."""
     worker, warp = POINTERS
     shared = emit.cast("ptrtoint", get(emit, warp, WARP, "shared"), "i64")
     stride = get(emit, worker, WORKER, "shared_stride")
     rank = emit.cast("zext", get(emit, get(emit, warp, WARP, "block"), BLOCK, "rank"), "i64")
     first = emit.sub(shared, emit.mul(rank, stride))
-    return emit.binary("urem", emit.sub(emit.cast("ptrtoint", place, "i64"), first), stride)
+    return emit.lshr(emit.binary("urem", emit.sub(emit.cast("ptrtoint", place, "i64"), first), stride), 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +304,7 @@ def _define_ask(unit: Unit, space: str) -> None:
         lane = emit.first_lane(result)
         place = emit.cast("inttoptr", emit.load(emit.index(table, "i64", lane), "i64"), "ptr")
         parity = emit.load(emit.index(phases, "i64", lane), "i64")
-        record_change(emit, EventChange.WAIT, _offset(emit, place), parity)
+        record_change(emit, EventChange.WAIT, (_object(emit, place), parity))
     failing = emit.and_(access.mask, emit.not_(result))
     warp = POINTERS[1]
     before = emit.and_(get(emit, warp, WARP, "failing"), emit.not_(MASK))

@@ -226,10 +226,8 @@ class Accesses:
     def memory(self, number: int) -> Memory:
         """Return what an instruction asks of memory; a barrier of the block is one."""
         ins = self._code[number]
-        if ins.is_barrier:
-            return _of_barrier(ins)
-        event = _of_event(ins)
-        if event is not Memory.NONE:
+        event = _of_barrier(ins) if ins.is_barrier else _of_event(ins)
+        if ins.is_barrier or event is not Memory.NONE:
             return event
         if ins.opcode.has(Trait.AWAIT) or ins.opcode.has(Trait.COMMIT):
             return Memory.AWAIT if ins.opcode.has(Trait.AWAIT) else Memory.COMMIT

@@ -45,6 +45,7 @@ from kerncast.ptx import (
     ControlFlowGraph,
     Function,
     Immediate,
+    Instruction,
     Trait,
     result_count,
     reversed_graph,

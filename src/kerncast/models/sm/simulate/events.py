@@ -17,7 +17,7 @@ from kerncast.models.sm.simulate.chains import (
     operation_of,
     resume,
 )
-from kerncast.models.sm.simulate.memory_system import read, sectors_of, write
+from kerncast.models.sm.simulate.memory_system import occupy, read, sectors_of, write
 from kerncast.models.sm.simulate.state import (
     KIND_BITS,
     KINDS,
@@ -36,7 +36,7 @@ from kerncast.models.sm.simulate.state import (
 )
 from kerncast.traces import LINE_BYTES, MASK_SHIFT, PASSES_MASK, PASSES_SHIFT, EventChange, Operation
 
-PHASE, TELL, WAIT, BULK = int(Memory.PHASE), int(Memory.TELL), int(Memory.WAIT), int(Memory.BULK)
+TELL, WAIT, BULK = int(Memory.TELL), int(Memory.WAIT), int(Memory.BULK)
 TENSOR_PRODUCT, TENSOR = int(Memory.TENSOR_PRODUCT), int(Pipe.TENSOR)
 OF_BULK, OF_READS = int(Group.BULK), int(Group.BULK_READS)
 EVENT = int(Operation.EVENT)
@@ -49,7 +49,9 @@ ROW_CYCLES = 32 / LINE_BYTES
 @called
 def happen(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     """Do what concerns events; returns when the micro-op's results are there, and which kind brings them."""
-    answer = upward(now + code.sm.shared_latency) << KIND_BITS | SHORT
+    start = occupy(state, now, code.sm.lsu_cycles)
+    state.totals.exchange_cycles += code.sm.lsu_cycles
+    answer = upward(start + code.sm.shared_latency) << KIND_BITS | SHORT
     if op.memory == WAIT:
         return answer
     told = answer
@@ -101,7 +103,7 @@ def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: Who
             phase.missing += number
         elif change == DROP:
             phase.expected -= number
-        elif change == COMPLETE or change == ARRIVE:
+        elif change in (COMPLETE, ARRIVE):
             if change == COMPLETE:
                 phase.missing -= number
             else:

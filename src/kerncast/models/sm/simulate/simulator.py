@@ -92,10 +92,9 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
 
 def _endless(state: layout.State) -> UnsupportedError:
     """Return the refusal of blocks whose warps all wait for what none of them does."""
-    waiting = [warp for warp in state.warps if warp.is_asleep or warp.barrier]
-    kinds = "an mbarrier" if any(warp.is_asleep for warp in waiting) else "a barrier"
+    is_asleep = any(state.warps[x].is_asleep for x in range(len(state.warps)))
     return UnsupportedError(
-        f"in the simulation of one SM, warps wait at {kinds} for what none of its blocks does, as where blocks of a"
+        f"in the simulation of one SM, warps wait at {'an mbarrier' if is_asleep else 'a barrier'} for what none of its blocks does, as where blocks of a"
         " cluster have different roles",
         cure="Use --model roofline.",
     )

@@ -96,21 +96,11 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
     _occupy_pipe(code, state, part, op, now)
     if op.memory == BARRIER:
         return True
-    if op.memory == ARRIVE:
-        _meet(code, state, x, op, now)
-        return False
-    if op.memory == AWAIT:
-        return False
-    if op.memory == COMMIT:
-        if op.pipe == LSU:
-            exchange(code, state, op, now)
-        end_group(state.groups[x * KINDS + op.group])
-        return False
-    if op.memory == PRODUCT:
-        _add_to_group(state, x, op, upward(part.pipe_free[op.pipe] + op.latency) << KIND_BITS | ARITHMETIC)
-        return False
     if op.memory >= OF_EVENTS:
         ready = happen(code, state, x, op, now)
+    elif AWAIT >= op.memory >= COMMIT or ARRIVE >= op.memory >= PRODUCT:
+        _change_groups(code, state, x, op, now)
+        return False
     elif op.memory != NO_MEMORY:
         ready = _access(code, state, x, op, now)
     elif op.pipe == LSU:
@@ -123,6 +113,20 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
             warp.gate_reason = BRANCH_RESOLVING
     _write_results(state, x, op, ready)
     return False
+
+
+@inlined
+def _change_groups(code: Code, state: State, x: Whole, op: Op, now: Whole) -> None:
+    """Do what concerns groups of asynchronous operations, or arrive at a barrier: nothing that the warp waits for."""
+    if op.memory == ARRIVE:
+        _meet(code, state, x, op, now)
+    elif op.memory == COMMIT:
+        if op.pipe == LSU:
+            exchange(code, state, op, now)
+        end_group(state.groups[x * KINDS + op.group])
+    elif op.memory == PRODUCT:
+        free = state.parts[x % code.sm.sub_partitions].pipe_free[op.pipe]
+        _add_to_group(state, x, op, upward(free + op.latency) << KIND_BITS | ARITHMETIC)
 
 
 @inlined
@@ -171,8 +175,10 @@ def second_is_free(code: Code, state: State, x: Whole, now: Whole) -> bool:
 @inlined
 def _occupy_pipe(code: Code, state: State, part: SubPartition, op: Op, now: Whole) -> None:
     """Keep a micro-op's pipe busy, and the FMA pipe where it takes part: half of GA10x's FP32 lanes do integers."""
-    part.pipe_free[op.pipe] = max(float(now), part.pipe_free[op.pipe]) + op.cycles
-    state.totals.busy_cycles[op.pipe] += op.cycles
+    # What an engine does for a warp takes the warp's own pipe as long as any request does.
+    cycles = op.cycles if op.memory < OF_EVENTS else code.sm.pipe_cycles[LSU]
+    part.pipe_free[op.pipe] = max(float(now), part.pipe_free[op.pipe]) + cycles
+    state.totals.busy_cycles[op.pipe] += cycles
     shared = code.sm.fma_cycles[op.pipe]
     if shared > 0.0:
         part.pipe_free[FMA] = max(float(now), part.pipe_free[FMA]) + shared
@@ -372,7 +378,7 @@ def _meet(code: Code, state: State, x: Whole, op: Op, now: Whole) -> None:
     block = state.blocks[slot]
     block.waiting[op.group] += 1
     block.wanted[op.group] = op.left
-    if block.waiting[op.group] == (op.left if op.left > 0 else block.live):
+    if block.waiting[op.group] >= (op.left if op.left > 0 else block.live):
         _release(code, state, (slot, op.group), now)
 
 

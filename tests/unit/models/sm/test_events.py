@@ -1,0 +1,191 @@
+"""Waits for events in the simulation of an SM, against what can be worked out by hand."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from kerncast.errors import UnsupportedError
+from kerncast.models.sm.micro_ops import Group, Memory, Pipe
+from kerncast.models.sm.results import Simulated
+from kerncast.models.sm.simulate import simulate
+from kerncast.traces import OBJECT_BITS, EventChange, Operation
+from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
+
+LINE = 128
+#: Numbers of the instructions below, each in a basic block of its own, and the copy engine's time to begin.
+BEGIN, EXPECT, COPY, WAIT, ARRIVE, WORK, PRODUCT, COMMIT, STORE, LEFT, READ = range(11)
+ENGINE, COMMITTED = 170.0, 107.0
+FULL, EMPTY = 100, 200
+Event = tuple[Operation, int, int]
+
+
+def request(memory: Memory, number: int, **values: object) -> Op:
+    return Op(Pipe.LSU, memory, accesses=(number,), **values)  # type: ignore[arg-type]
+
+
+OPS = [
+    request(Memory.PHASE, BEGIN), request(Memory.PHASE, EXPECT),
+    request(Memory.BULK, COPY, cycles=1.0, latency=ENGINE, group=Group.BULK), request(Memory.WAIT, WAIT),
+    request(Memory.PHASE, ARRIVE), Op(Pipe.FMA, sources=(0,), destinations=(0,)),
+    request(Memory.TENSOR_PRODUCT, PRODUCT, cycles=0.5, group=Group.TENSOR, left=1),
+    request(Memory.TELL, COMMIT, latency=COMMITTED, group=Group.TENSOR),
+    request(Memory.BULK, STORE, cycles=1.0, latency=ENGINE, group=Group.BULK),
+    Op(Pipe.BRANCH, Memory.AWAIT, group=Group.BULK), Op(Pipe.BRANCH, Memory.AWAIT, group=Group.BULK_READS),
+]  # fmt: skip
+ENDS = [Op(Pipe.BRANCH, Memory.COMMIT, group=kind) for kind in (Group.BULK, Group.BULK_READS)]
+PROGRAM = program_of(*([op, *(ENDS if number == STORE else ())] for number, op in enumerate(OPS)))
+#: Nothing comes from DRAM, and L2 is fast, unless a test says otherwise.
+FAST = {"dram_read_share": 0.0, "l2_bytes_per_cycle": 1e6, "l2_path_bytes_per_cycle": 1e6}
+
+
+def event(change: EventChange, place: int, number: int) -> Event:
+    return Operation.EVENT, place | number << OBJECT_BITS, change
+
+
+def begin(place: int, arrivals: int = 1) -> Step:
+    return Step(BEGIN, {BEGIN: [event(EventChange.BEGIN, place, arrivals)]})
+
+
+def wait(place: int, parity: int) -> Step:
+    return Step(WAIT, {WAIT: [event(EventChange.WAIT, place, parity)]})
+
+
+def arrive(place: int, count: int = 1) -> Step:
+    return Step(ARRIVE, {ARRIVE: [event(EventChange.ARRIVE, place, count)]})
+
+
+def load(place: int, lines: int, first: int) -> list[Step]:
+    """Return the steps of a thread that expects bytes at an mbarrier and asks for them."""
+    expected = [event(EventChange.EXPECT, place, LINE * lines), event(EventChange.ARRIVE, place, 1)]
+    copied = [event(EventChange.COMPLETE, place, LINE * lines)]
+    copied += [(Operation.LOAD_UNCACHED, first + line, WHOLE_LINE) for line in range(lines)]
+    return [Step(EXPECT, {EXPECT: expected}), Step(COPY, {COPY: copied})]
+
+
+def multiply(rows: int, columns: int) -> Step:
+    return Step(PRODUCT, {PRODUCT: [event(EventChange.PRODUCT, rows, columns)]})
+
+
+def commit(place: int) -> Step:
+    return Step(COMMIT, {COMMIT: [event(EventChange.ARRIVE, place, 1)]})
+
+
+def run(*warps: Sequence[Step], blocks: int = 1, **changes: float) -> Simulated:
+    return simulate(PROGRAM, trace_of([warps] * blocks), sm_of(**{**FAST, **changes}), 1)
+
+
+def last(done: Simulated) -> float:
+    return float(done.finish_cycles[-1])
+
+
+@pytest.mark.parametrize("count", [1, 4, 32])
+def test_a_chain_of_copies_takes_their_latencies(count: int) -> None:
+    """Each is asked for when the one before is there: two issues, L2, the engine, 16 lines, and the answer's branch."""
+    steps = [begin(FULL)]
+    for turn in range(count):
+        steps += [*load(FULL, 16, 16 * turn), wait(FULL, turn & 1)]
+    sm = sm_of()
+    one = max(sm.l2_latency, 16.0) + ENGINE
+    assert last(run(steps)) == pytest.approx(count * one, abs=8 + 6 * count)
+    assert last(run(steps)) >= count * one
+
+
+@pytest.mark.parametrize("rate", [64.0, 32.0, 16.0])
+def test_many_copies_at_once_take_the_rate_of_l2(rate: float) -> None:
+    stages, turns, lines = 32, 64, 16
+    steps = [begin(FULL + n) for n in range(stages)]
+    for turn in range(turns):
+        if turn >= stages:
+            steps.append(wait(FULL + turn % stages, turn // stages + 1 & 1))
+        steps += load(FULL + turn % stages, lines, lines * turn)
+    done = run(steps, l2_path_bytes_per_cycle=rate)
+    assert last(done) == pytest.approx(turns * lines * LINE / rate, rel=0.03, abs=500)
+    assert done.l2_read_sectors == 4 * turns * lines
+    assert done.shared_cycles == turns * lines  # each line is written once
+
+
+def pipeline(stages: int, work: int, turns: int = 24) -> tuple[list[Step], list[Step]]:
+    """Return a producer that copies 16 lines into each stage when it is free, and a consumer that works on it."""
+    producer = [begin(each + n) for n in range(8) for each in (FULL, EMPTY)]
+    consumer: list[Step] = []
+    for turn in range(turns):
+        stage, parity = turn % stages, turn // stages & 1
+        producer += [wait(EMPTY + stage, 1 - parity), *load(FULL + stage, 16, 16 * turn)]
+        consumer += [wait(FULL + stage, parity), *[Step(WORK)] * work, arrive(EMPTY + stage)]
+    # The consumer asks before the phases exist where it begins first; a kernel has a barrier there.
+    return producer, [*[Step(WORK)] * 20, *consumer]
+
+
+@pytest.mark.parametrize("work", [10, 60, 200])
+def test_a_stage_more_is_never_slower(work: int) -> None:
+    times = [last(run(*pipeline(stages, work))) for stages in range(1, 9)]
+    assert times == sorted(times, reverse=True)
+    copied, computed = 215 + ENGINE, 4.0 * work
+    # With one stage copies and work take turns; with enough of them the slower of the two decides.
+    assert times[0] == pytest.approx(24 * (copied + computed), rel=0.2)
+    if computed > copied / 7:
+        assert times[-1] == pytest.approx(24 * computed + copied, rel=0.15)
+
+
+def test_more_bandwidth_is_never_slower() -> None:
+    times = [
+        last(run(*pipeline(4, 20), dram_read_share=1.0, dram_bytes_per_cycle=rate)) for rate in (2.0, 4.0, 8.0, 16.0)
+    ]
+    assert times == sorted(times, reverse=True)
+    assert times[0] == pytest.approx(24 * 16 * LINE / 2.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "cycles"), [(128, 64, 48), (128, 128, 64), (128, 256, 128), (64, 64, 32), (64, 256, 128)]
+)
+def test_products_in_tensor_memory_take_their_published_intervals(rows: int, columns: int, cycles: float) -> None:
+    """Half a cycle a column, or what 128 bytes per clock take for both tiles of 32 bytes a row (B200)."""
+    done = run([begin(FULL), *[multiply(rows, columns)] * 100, commit(FULL), wait(FULL, 0)])
+    assert last(done) == pytest.approx(100 * cycles + COMMITTED, abs=16)
+    assert last(done) >= 100 * cycles
+    assert done.busy_cycles[Pipe.TENSOR] == 100 * cycles * 4
+
+
+def test_a_loop_of_products_with_waits_never_beats_the_pipe() -> None:
+    steps = [begin(FULL)]
+    for turn in range(50):
+        steps += [multiply(128, 128), commit(FULL), wait(FULL, turn & 1)]
+    done = last(run(steps))
+    assert done >= 50 * (64 + COMMITTED)
+    assert done == pytest.approx(50 * (64 + COMMITTED), rel=0.05)
+
+
+def test_a_store_is_read_sooner_than_written() -> None:
+    stored = Step(STORE, {STORE: [(Operation.STORE, line, WHOLE_LINE) for line in range(64)]})
+    after = [Step(WORK)] * 100
+    read, written = (run([stored, Step(waits), *after]) for waits in (READ, LEFT))
+    sm = sm_of()
+    assert last(written) == pytest.approx(64 + sm.shared_latency + sm.l2_latency + 400, abs=8)
+    assert last(read) == pytest.approx(64 + sm.shared_latency + 400, abs=8)
+    assert read.l2_write_sectors == 4 * 64
+
+
+def test_what_nobody_does_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="wait at an mbarrier for what none of its blocks does"):
+        run([begin(FULL, 2), arrive(FULL), wait(FULL, 0)])
+
+
+def test_phases_count_arrivals_and_bytes() -> None:
+    """Four warps arrive, each two times; the fifth waits for both phases, and then for one that bytes end."""
+    of_four = [*[Step(WORK)] * 20, arrive(FULL), *[Step(WORK)] * 100, arrive(FULL)]
+    waiting = [begin(FULL, 4), wait(FULL, 0), wait(FULL, 1)]
+    done = last(run(*[of_four] * 4, waiting))
+    assert done == pytest.approx(4 * 120 + 19, abs=12)
+
+
+def test_a_barrier_of_some_warps_waits_for_these_alone() -> None:
+    """Two warps meet at barrier 1, where a third arrives and goes on to barrier 2; the fourth is slow and alone."""
+    meet = Op(Pipe.BRANCH, Memory.BARRIER, group=1, left=3)
+    pass_by = Op(Pipe.BRANCH, Memory.ARRIVE, group=1, left=3)
+    work = Op(Pipe.FMA, sources=(0,), destinations=(0,))
+    program = program_of([meet], [pass_by], [work], [Op(Pipe.BRANCH, Memory.BARRIER, group=2, left=3)])
+    meeting, passing = [Step(0), Step(3)] * 5, [Step(1), Step(3)] * 5
+    quick = simulate(program, trace_of([[meeting, meeting, passing, [Step(2)]]]), sm_of(), 1)
+    slow = simulate(program, trace_of([[meeting, meeting, passing, [Step(2)] * 500]]), sm_of(), 1)
+    assert last(quick) == pytest.approx(5 * 2 * (10 + 1), abs=5)
+    assert last(slow) == 500 * 4
