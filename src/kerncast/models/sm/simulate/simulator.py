@@ -93,8 +93,9 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
 def _endless(state: layout.State) -> UnsupportedError:
     """Return the refusal of blocks whose warps all wait for what none of them does."""
     is_asleep = any(state.warps[x].is_asleep for x in range(len(state.warps)))
+    where = "an mbarrier" if is_asleep else "a barrier"
     return UnsupportedError(
-        f"in the simulation of one SM, warps wait at {'an mbarrier' if is_asleep else 'a barrier'} for what none of its blocks does, as where blocks of a"
+        f"in the simulation of one SM, warps wait at {where} for what none of its blocks does, as where the blocks of a"
         " cluster have different roles",
         cure="Use --model roofline.",
     )
