@@ -7,13 +7,25 @@ import numpy as np
 import pytest
 
 from kerncast.compile import CompiledKernel
-from kerncast.errors import KernelFault, MissingEvidenceError
+from kerncast.errors import KernelFault
 from kerncast.execute import WholeGrid, execute
-from kerncast.execute.setup.prepare import linked_program
+from kerncast.execute.recording import Plan, Recorder, trace_of
+from kerncast.execute.setup.prepare import linked_program, prepare
 from kerncast.gpu import load_architecture
 from kerncast.launch import Argument, Launch, parse_value
 from kerncast.models.sm.lower import lower
-from kerncast.traces import Trace
+from kerncast.models.sm.micro_ops import Memory
+from kerncast.ptx import Trait
+from kerncast.traces import (
+    INSTRUCTION_SHIFT,
+    MASK_SHIFT,
+    OBJECT_BITS,
+    OPERATION_MASK,
+    OPERATION_SHIFT,
+    EventChange,
+    Operation,
+    Trace,
+)
 from tests.helpers.execute_helpers import compiled, launch
 from tests.instructions.test_wide_memory import ENGINES
 
@@ -200,11 +212,58 @@ def test_barriers_of_libcu(architecture: str) -> None:
     assert one.tolist() == other.tolist()
 
 
-def test_time_is_refused_by_name() -> None:
-    """Until waits are simulated."""
-    program = linked_program((kernel := compiled(CUDA, None, "sm_80")).ptx, kernel.mangled)
-    with pytest.raises(MissingEvidenceError, match=r"mbarrier\.\S+: how long threads wait .* not simulated yet"):
-        lower(program.function, program.cfg, load_architecture("sm_80"))
+def test_a_wait_is_one_request_for_a_phase() -> None:
+    """Of cuda::barrier on either architecture no instruction of a wait is without a time."""
+    for architecture in ("sm_80", "sm_90"):
+        program = linked_program((kernel := compiled(CUDA, None, architecture)).ptx, kernel.mangled)
+        found = lower(program.function, program.cfg, load_architecture(architecture))
+        waits = sum(ins.opcode.has(Trait.WAIT) for ins in program.function.instructions)
+        assert np.count_nonzero(found.memory == Memory.WAIT) == waits > 0
+
+
+def recorded(body: str, threads: int) -> list[tuple[int, ...]]:
+    """Return what a block records of its mbarriers: warp, change, place and number, warp after warp."""
+    kernel = CompiledKernel("k", "k", "sm_100", f"{HEAD}{body}\nret; }}", cast("Any", None), None)
+    values = {"a": "u32[1] zeros", "b": f"u32[{threads}] zeros"}
+    arguments = tuple(Argument(name, parse_value(text, name, Path())) for name, text in values.items())
+    where = Launch(Path("k.ptx"), "k", (1, 1, 1), (threads, 1, 1), 0, arguments)
+    recorder = Recorder(prepare(kernel, where, WholeGrid()), Plan(10**6, in_detail=True))
+    recorder.run(np.arange(1))
+    trace = trace_of(recorder.recording())
+    found = []
+    for warp in range(trace.warps):
+        for event in trace.events[trace.chains[warp] : trace.chains[warp + 1]].tolist():
+            kind, change = event >> OPERATION_SHIFT & OPERATION_MASK, event >> MASK_SHIFT & 0xF
+            content = event & (1 << MASK_SHIFT) - 1
+            if kind == Operation.EVENT:
+                found.append((warp, change, content & (1 << OBJECT_BITS) - 1, content >> OBJECT_BITS))
+            elif kind == Operation.BASIC_BLOCK:
+                found.append((warp, -1, event >> INSTRUCTION_SHIFT, 0))
+    return found
+
+
+@pytest.mark.parametrize("turns", [1, 3000])
+def test_what_a_recording_tells_of_phases(turns: int) -> None:
+    """Warp 1 asks until warp 0 has worked and arrived: however long that takes, it asks once."""
+    body = f"""
+setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [bar+16], 33; bar.sync 0;
+setp.lt.u32 %p1, %t, 32; @!%p1 bra asks;
+mov.u32 %w0, 0; work: add.u32 %w0, %w0, 1; setp.lt.u32 %p2, %w0, {turns}; @%p2 bra work;
+mbarrier.arrive.shared.b64 _, [bar+16]; @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [bar+16], 64;
+@%p0 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [bar+16], 64; bra done;
+asks: {waits("turn", "bar+16", "0")}
+done:
+"""
+    found = recorded(body, 64)
+    events = [each for each in found if each[1] >= 0]
+    first = {number for warp, change, place, number in events if change == EventChange.BEGIN}
+    (place,) = {place for _, _, place, _ in events}
+    changes = [(EventChange.BEGIN, 33), (EventChange.ARRIVE, 32), (EventChange.EXPECT, 64), (EventChange.ARRIVE, 1)]
+    expected = [(0, change, place, number) for change, number in [*changes, (EventChange.COMPLETE, 64)]]
+    assert events == [*expected, (1, EventChange.WAIT, place, 0)]
+    assert first == {33}
+    blocks = [each for each in found if each[0] == 1 and each[1] < 0]
+    assert len(blocks) == len(set(blocks))  # no block of warp 1 is entered twice
 
 
 @ENGINES

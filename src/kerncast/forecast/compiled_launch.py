@@ -284,7 +284,8 @@ def _announce_compilation(progress: Progress) -> None:
 
 
 def _gathered(profile: KernelProfile, gpu: GPU, recorder: Recorder) -> Execution:
-    execution, plan = recorder.execution(), plan_of(profile, gpu)
+    execution = recorder.execution()
+    plan = plan_of(profile, gpu, execution.trace.function.instructions)
     recorded = recorder.sm_blocks(gpu.sm_count, plan.load.simulated)
     blocks = blocks_to_simulate(plan, execution, recorded)
     sm = SMRecording(recorded, recorder.footprint(), _side_by_side(blocks, recorder))

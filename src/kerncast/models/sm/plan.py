@@ -1,6 +1,7 @@
 """The choice of the blocks with which one SM is simulated, and their part in the grid."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from kerncast.models.sm.grid_memory import GridOnGPU
 from kerncast.models.sm.results import SMLoad, load_of
 from kerncast.occupancy import CacheGeometry, block_request_of, cache_geometry, occupancy
 from kerncast.profiles import KernelProfile
+from kerncast.ptx import Immediate, Instruction
+from kerncast.ptx.tensor_layouts import COLUMNS
 from kerncast.traces import Execution, SMTrace, entered_blocks
 
 #: Whole waves of an SM's blocks that are simulated, where that many are affordable. More of blocks that do little: they
@@ -71,16 +74,30 @@ class SMBlocks:
         return GridOnGPU(plan.gpu, plan.geometry, plan.load, self.resident, plan.grid_blocks)
 
 
-def plan_of(profile: KernelProfile, gpu: GPU) -> SMPlan:
-    """Return how many blocks an SM gets of a launch, and how many of them to record."""
+def plan_of(profile: KernelProfile, gpu: GPU, code: Iterable[Instruction] = ()) -> SMPlan:
+    """Return how many blocks an SM gets of a launch, and how many of them to record.
+
+    ``code`` is the kernel's, which tells how much tensor memory a block takes; registers are those of the launch,
+    whatever warps hand to one another later (``setmaxnreg``).
+    """
     request = block_request_of(profile)
     assert request is not None
-    resident = max(1, occupancy(request, gpu.architecture).blocks_per_sm)
+    resident = occupancy(request, gpu.architecture).blocks_per_sm
+    resident = max(1, min(resident, COLUMNS // max(1, tensor_columns(code))))
     blocks = math.prod(profile.grid)
     instructions = profile.mix.warp_instructions.value / blocks if profile.mix else 1.0
     load = _load(blocks, gpu.sm_count, resident, instructions)
     geometry = cache_geometry(gpu, resident, request.shared_bytes)
     return SMPlan(gpu, geometry, blocks, instructions, resident, load)
+
+
+def tensor_columns(code: Iterable[Instruction]) -> int:
+    """Return the columns of tensor memory that a block takes, as far as the PTX names their number.
+
+    A block that finds too few of them waits in its allocation until another one frees some: it is taken to begin then.
+    """
+    taken = (ins.operands[1] for ins in code if ins.opcode.name == "tcgen05.alloc")
+    return min(COLUMNS, sum(count.value for count in taken if isinstance(count, Immediate)))
 
 
 def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace) -> SMBlocks:
