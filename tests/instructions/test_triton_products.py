@@ -8,9 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from kerncast import predict
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
+from kerncast.gpu import GPU, load_gpu
 from kerncast.launch import Argument, Launch, parse_value
+from kerncast.prediction import Prediction, Timing
 from tests.instructions.test_wide_memory import ENGINES
 
 HERE = Path(__file__).parent / "triton"
@@ -53,18 +56,22 @@ def test_product_in_tensor_memory(engine: str) -> None:
 TMA = [("matmul_tma_sm90", 64, 24592), ("matmul_tma_ws_sm100", 128, 41148)]
 
 
-@ENGINES
-@pytest.mark.parametrize(("name", "rows", "shared"), TMA)
-def test_product_of_boxes(engine: str, name: str, rows: int, shared: int) -> None:
-    """Tiles come and go by TMA; on sm_100 other warps issue the copies and the products than those that wait."""
-    m, n, k = 2 * rows, 64, 192
+def boxes(rows: int, m: int, n: int, k: int) -> list[Any]:
+    """Return the arguments of a product by tensor maps, in tiles of so many rows and 32 columns."""
     sizes = {"A": (m, k, rows, 64, "random"), "B": (n, k, 32, 64, "random"), "C": (m, n, rows, 32, "zeros")}
     values: list[Any] = []
     for height, width, tall, wide, fill in sizes.values():
         turns = "128B" if wide == 64 else "64B"
         text = f"tensormap(f16[{height}, {width}] {fill}, box = [{tall}, {wide}], swizzle = {turns})"
         values += [text, height, width, width, 1]
-    memory = run(name, engine, (4, 1, 1), shared, [*values, m, n, k])
+    return [*values, m, n, k]
+
+
+@ENGINES
+@pytest.mark.parametrize(("name", "rows", "shared"), TMA)
+def test_product_of_boxes(engine: str, name: str, rows: int, shared: int) -> None:
+    """Tiles come and go by TMA; on sm_100 other warps issue the copies and the products than those that wait."""
+    memory = run(name, engine, (4, 1, 1), shared, boxes(rows, 2 * rows, 64, 192))
     a, b, c = (each.astype("f8") for each in memory.values() if each.ndim == 2)
     assert np.allclose(c, a @ b.T, rtol=1e-3)
 
@@ -81,3 +88,35 @@ def test_attention(engine: str) -> None:
     assert np.allclose(memory["a4"].astype("f8"), weights / sums @ v, atol=1e-3)
     logarithms = np.log2(np.exp(scores).sum(axis=-1))
     assert np.allclose(memory["a5"], logarithms, atol=1e-2)
+
+
+def forecast(name: str, gpu: GPU, where: tuple[int, int], values: list[Any], folder: Path) -> Prediction:
+    """Forecast a fixture by a launch file; ``where`` are its blocks and its shared memory."""
+    ptx = (HERE / f"{name}.ptx").read_text(encoding="utf-8")
+    kernel, head = re.search(r"\.entry (\w+)\((.*?)\)", ptx, re.DOTALL).groups()  # type: ignore[union-attr]
+    given = zip(re.findall(r"\w+_param_\d+", head), [*values, 0, 0], strict=True)
+    arguments = ", ".join(
+        f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in given
+    )
+    threads = re.search(r"\.reqntid (\d+)", ptx)[1]  # type: ignore[index]
+    text = f'[[launch]]\nkernel = "{kernel}"\ngrid = [{where[0]}]\nblock = [{threads}]\nshared_bytes = {where[1]}\n'
+    (folder / "k.ptx").write_text(ptx, encoding="utf-8")
+    (folder / "k.toml").write_text(f'source = "k.ptx"\n{text}args = {{ {arguments} }}\n', encoding="utf-8")
+    (found,) = predict(folder / "k.toml", gpu, timing=Timing.PROFILER.value)
+    return found
+
+
+@pytest.mark.parametrize(("case", "gpu"), [(TMA[0], "h100-sxm"), (TMA[1], "b200")])
+def test_products_by_boxes_are_simulated_below_the_peak(case: tuple[str, int, int], gpu: str, tmp_path: Path) -> None:
+    """Dense FP16 of the data sheets: 989 and 2250 TFLOP/s. Twice the depth takes longer, by its products at least."""
+    name, rows, shared = case
+    peak = {"h100-sxm": 989e12, "b200": 2250e12}[gpu]
+    times = []
+    for k in (192, 384):
+        found = forecast(name, load_gpu(gpu), (4, shared), boxes(rows, 2 * rows, 64, k), tmp_path)
+        assert found.model == "simulation"
+        times.append(found.seconds)
+        assert found.seconds > 2 * 2 * rows * 64 * k / peak
+        assert {term.name for term in found.terms} >= {"tensor", "l2", "shared"}
+    # Tiles that nobody has asked for before cost some of their latency, and no more than all of it.
+    assert 0 < times[1] - times[0] < 3 * 2 * 1e-6

@@ -91,9 +91,8 @@ def simulated_sm(profile: KernelProfile, gpu: GPU, execution: Execution, *, is_w
 
     recorded = execution.sm
     assert recorded is not None
-    blocks = blocks_to_simulate(
-        plan_of(profile, gpu, execution.trace.function.instructions), execution, recorded.blocks
-    )
+    plan = plan_of(profile, gpu, execution.trace.function.instructions)
+    blocks = blocks_to_simulate(plan, execution, recorded.blocks)
     resources = profile.resources
     keeps_local = resources is None or resources.has_frame
     code = execution.trace.function, execution.trace.cfg
