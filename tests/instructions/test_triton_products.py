@@ -95,9 +95,8 @@ def forecast(name: str, gpu: GPU, where: tuple[int, int], values: list[Any], fol
     ptx = (HERE / f"{name}.ptx").read_text(encoding="utf-8")
     kernel, head = re.search(r"\.entry (\w+)\((.*?)\)", ptx, re.DOTALL).groups()  # type: ignore[union-attr]
     given = zip(re.findall(r"\w+_param_\d+", head), [*values, 0, 0], strict=True)
-    arguments = ", ".join(
-        f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in given
-    )
+    quoted = ((key, f'"{value}"' if isinstance(value, str) else value) for key, value in given)
+    arguments = ", ".join(f"{key} = {value}" for key, value in quoted)
     threads = re.search(r"\.reqntid (\d+)", ptx)[1]  # type: ignore[index]
     text = f'[[launch]]\nkernel = "{kernel}"\ngrid = [{where[0]}]\nblock = [{threads}]\nshared_bytes = {where[1]}\n'
     (folder / "k.ptx").write_text(ptx, encoding="utf-8")
