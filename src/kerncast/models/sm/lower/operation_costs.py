@@ -16,7 +16,7 @@ from kerncast.models.sm.lower.tensor_costs import cycles_of_machine_product, cyc
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
 from kerncast.ptx import TYPE_BITS, Flow, Instruction, Vector
 from kerncast.ptx.fragments import group_product_of
-from kerncast.ptx.tensor_layouts import COPIES
+from kerncast.ptx.tensor_layouts import COPIES, movement_of
 from kerncast.ptx.tensor_layouts import LANES as TENSOR_LANES
 
 _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "opcode_cycles.csv"
@@ -108,7 +108,7 @@ def cost_in_tensor_memory(ins: Instruction, architecture: Architecture) -> Cost:
     """
     cycles, lanes = architecture.cycles, architecture.tensor_group_fp16_lanes_per_sm or 1
     each, latency = cycles.tensor_memory or 1.0, cycles.tensor_memory_latency or 1.0
-    if ins.opcode.name in {"tcgen05.ld", "tcgen05.st"}:
+    if movement_of(ins.modifiers) is not None:
         registers = next((len(o.elements) for o in ins.operands if isinstance(o, Vector)), 1)
         return Cost(Pipe.TENSOR_MEMORY, each * registers, latency + each * (registers - 1))
     if ins.opcode.name == "tcgen05.mma":
