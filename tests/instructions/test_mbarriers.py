@@ -230,7 +230,7 @@ def recorded(body: str, threads: int) -> list[tuple[int, ...]]:
     recorder = Recorder(prepare(kernel, where, WholeGrid()), Plan(10**6, in_detail=True))
     recorder.run(np.arange(1))
     trace = trace_of(recorder.recording())
-    found = []
+    found: list[tuple[int, ...]] = []
     for warp in range(trace.warps):
         for event in trace.events[trace.chains[warp] : trace.chains[warp + 1]].tolist():
             kind, change = event >> OPERATION_SHIFT & OPERATION_MASK, event >> MASK_SHIFT & 0xF
