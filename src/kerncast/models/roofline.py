@@ -23,7 +23,7 @@ from kerncast.profiles.counts import (
     TENSOR_OPS,
     dram_bytes_of_launch,
 )
-from kerncast.ptx import opcode_of
+from kerncast.ptx import Trait, opcode_of
 
 
 class Roofline(Model):
@@ -147,6 +147,8 @@ def _tensor_time(profile: KernelProfile, gpu: GPU) -> Count | None:
             raise MissingEvidenceError(what, where=gpu.name)
         times[name] = count.times(1 / (2 * per_sm * gpu.sm_count * gpu.clock_hz))
     uses = [each for each in kinds if opcode_of(each.kind).pipe == "tensor"]
+    # In tensor memory the shape of a product stands in a register, so that none is counted; the product is named.
+    uses.sort(key=lambda each: not opcode_of(each.kind).has(Trait.DESCRIBED))
     if uses and not times:
         raise MissingEvidenceError(f"{profile.kernel} uses tensor cores, by {uses[0].kind}, whose rate is unknown")
     return sum(times.values(), Count.exact(0)) if times else None
