@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from kerncast import predict
 from kerncast.compile import CompiledKernel
 from kerncast.errors import KernelFault
 from kerncast.execute import WholeGrid, execute
@@ -215,3 +216,39 @@ def test_a_transposition_in_cuda() -> None:
     for engine in ("native", "reference"):
         memory = execute(kernel, where, WholeGrid(), engine=cast("Any", engine))[0].memory
         assert (memory["to"] == expected).all()
+
+
+SHARED_OUT = """.version 8.8
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 a) .reqntid 32,1,1 .explicitcluster .reqnctapercluster 2,1,1 {
+.reg .b64 %a, %o; .reg .b32 %t, %w<8>, %r; .reg .pred %p<8>; .reg .b16 %m;
+.shared .align 1024 .b8 tile[8192]; .shared .align 8 .b64 bar[1];
+ld.param.u64 %a, [a]; mov.u32 %t, %tid.x; mov.u32 %r, %cluster_ctarank; mov.u32 %w0, tile; mov.u32 %w1, bar;
+mov.b16 %m, 3; mad.lo.u32 %w0, %r, 4096, %w0; mul.wide.u32 %o, %r, 4096; add.s64 %a, %a, %o;
+setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [bar], 1; barrier.cluster.arrive; barrier.cluster.wait;
+"""
+
+
+@pytest.mark.parametrize(("who", "nbytes", "model"), [("or", 8192, "simulation"), ("and", 4096, "roofline")])
+def test_a_copy_for_all_blocks_of_a_cluster_has_a_time(who: str, nbytes: int, model: str, tmp_path: Path) -> None:
+    """Where each block copies a half for both; where the first one copies for all, the reason for the roofline."""
+    copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+    (tmp_path / "k.ptx").write_text(
+        f"""{SHARED_OUT}
+        setp.eq.u32 %p1, %r, 0; {who}.pred %p1, %p1, %p0; and.pred %p1, %p1, %p0; mov.u32 %w2, 0;
+        loop: and.b32 %w3, %w2, 1; @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [bar], {nbytes};
+        @%p1 {copy} [%w0], [%a], 4096, [%w1], %m; {waits("turn", "bar", "%w3")}
+        barrier.cluster.arrive; barrier.cluster.wait; add.u32 %w2, %w2, 1; setp.lt.u32 %p2, %w2, 4; @%p2 bra loop;
+        ret; }}""",
+        encoding="utf-8",
+    )
+    (tmp_path / "k.toml").write_text(
+        'source = "k.ptx"\n[[launch]]\nkernel = "k"\ngrid = [8]\nblock = [32]\ncluster = [2]\n'
+        'args = { a = "u8[8192] zeros" }\n',
+        encoding="utf-8",
+    )
+    (found,) = predict(tmp_path / "k.toml", "h100-sxm")
+    assert found.model == model
+    reasons = " ".join(dict(caveat.texts).get("reason", "") for caveat in found.caveats)
+    assert ("wait at an mbarrier for what none of its blocks does" in reasons) == (model == "roofline")
