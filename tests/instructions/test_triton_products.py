@@ -11,9 +11,14 @@ import pytest
 from kerncast import predict
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
+from kerncast.execute.setup.prepare import linked_program
 from kerncast.gpu import GPU, load_gpu
 from kerncast.launch import Argument, Launch, parse_value
+from kerncast.models.sm.lower import lower
+from kerncast.models.sm.micro_ops import Memory
+from kerncast.models.sm.plan import tensor_columns
 from kerncast.prediction import Prediction, Timing
+from kerncast.ptx.tensor_layouts import COLUMNS
 from tests.instructions.test_wide_memory import ENGINES
 
 HERE = Path(__file__).parent / "triton"
@@ -119,3 +124,22 @@ def test_products_by_boxes_are_simulated_below_the_peak(case: tuple[str, int, in
         assert {term.name for term in found.terms} >= {"tensor", "l2", "shared"}
     # Tiles that nobody has asked for before cost some of their latency, and no more than all of it.
     assert 0 < times[1] - times[0] < 3 * 2 * 1e-6
+
+
+def test_what_warps_of_different_roles_take() -> None:
+    """Registers that warps hand to one another stay the launch's; tensor memory of 32 columns leaves room for 16."""
+    ptx = (HERE / "matmul_tma_ws_sm100.ptx").read_text(encoding="utf-8")
+    program = linked_program(ptx, "matmul_tma_kernel")
+    code = program.function.instructions
+    assert tensor_columns(code) == 32
+    assert COLUMNS // tensor_columns(code) == 16
+    found = lower(program.function, program.cfg, load_gpu("b200").architecture)
+    handed = [number for number, ins in enumerate(code) if ins.opcode.name == "setmaxnreg"]
+    assert handed
+    of_these = np.isin(found.instruction, handed)
+    assert set(found.memory[of_these].tolist()) <= {Memory.NONE}
+    # Barriers name the warps that meet: all eight, or those of one role.
+    barriers = found.memory == Memory.BARRIER
+    assert set(zip(found.group[barriers].tolist(), found.left[barriers].tolist(), strict=True)) >= {
+        (0, 0), (0, 4), (1, 0), (3, 2),
+    }  # fmt: skip
