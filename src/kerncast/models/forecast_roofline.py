@@ -238,7 +238,7 @@ def _tensor_roofs(profile: KernelProfile, gpu: GPU) -> Iterator[ComputeRoof]:
             continue
         seen.add(name)
         alone, grouped = tensor_rate(gpu.architecture, factor, total), group_rate(gpu.architecture, factor)
-        per_sm = grouped if in_groups else alone and alone.per_sm
+        per_sm = grouped if in_groups else (alone.per_sm if alone else None)
         other = None if in_groups or grouped is None or grouped == per_sm else grouped
         label = f"{_TENSOR_NAMES[factor]} tensor"
         yield ComputeRoof(label, count.value, _per_second(gpu, per_sm), _per_second(gpu, other))
@@ -306,7 +306,8 @@ def _dram(prediction: Prediction, profile: KernelProfile, gpu: GPU) -> Iterator[
     if once is None:
         return
     # What the launch before has left in L2 is not read again.
-    is_warm = prediction.timing is not Timing.COLD and touched is not None and gpu.l2_bytes
-    lost = lost_from_l2(touched.value / gpu.l2_bytes) if is_warm and touched is not None else 1.0
+    lost = 1.0
+    if prediction.timing is not Timing.COLD and touched is not None and gpu.l2_bytes:
+        lost = lost_from_l2(touched.value / gpu.l2_bytes)
     rate = gpu.dram_rate.bytes_per_s if gpu.dram_rate else gpu.dram_bytes_per_s
     yield BandwidthRoof("dram", once.value * lost, rate, gpu.dram_bytes_per_s)

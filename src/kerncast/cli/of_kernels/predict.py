@@ -117,21 +117,19 @@ class Pictures:
 def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
     if not paths:
         return
-    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415  draws with matplotlib
-    from kerncast.report.pictures.roofline import draw_rooflines, roofline_csv, rooflines_of_cases  # noqa: PLC0415
+    from kerncast.report.forecast.picture import draw_roofline, roofline_text  # noqa: PLC0415  draws with matplotlib
+    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
 
-    rooflines = rooflines_of_cases(forecast.profiled)
-    if not rooflines:
-        yield 'there is no roofline to draw: it needs a profile, or --model ceilings with --measured "GPU=TIME"'
+    text = roofline_text(forecast)
+    if text is None:
+        yield "there is no roofline to draw: it needs a kernel's source, a profile or declared counts"
         return
     for path in paths:
         if path.suffix.lower() == ".csv":
-            write_text(path, roofline_csv(rooflines))
+            write_text(path, text)
             continue
-        figure = draw_rooflines(rooflines)
-        if figure is None:
-            yield f"{path} is not drawn: no kernel does floating-point work; a name that ends in .csv gets the numbers"
-            continue
+        figure = draw_roofline(forecast)
+        assert figure is not None
         save_picture(figure, path)
 
 
