@@ -145,6 +145,11 @@ class ForecastRoofline:
         return roof.seconds / self.seconds
 
     @property
+    def roofs(self) -> "tuple[BandwidthRoof | ComputeRoof, ...]":
+        """All roofs, those of memory first."""
+        return (*self.bandwidths, *self.computes)
+
+    @property
     def crossed(self) -> tuple[BandwidthRoof, ...]:
         """Levels that something crosses."""
         return tuple(roof for roof in self.bandwidths if roof.nbytes)
@@ -157,9 +162,8 @@ class ForecastRoofline:
     @property
     def nearest(self) -> BandwidthRoof | ComputeRoof:
         """The roof of what limits the forecast; where that has none (latency, launches), the one it comes nearest."""
-        every: tuple[BandwidthRoof | ComputeRoof, ...] = (*self.crossed, *self.computes)
-        own = [roof for roof in every if self.limiter in _limiters_of(roof)]
-        return max(own or every, key=lambda roof: roof.seconds)
+        own = [roof for roof in self.roofs if self.limiter in _limiters_of(roof) and roof.seconds]
+        return max(own or self.roofs, key=lambda roof: roof.seconds)
 
     @property
     def is_limited_by_nearest(self) -> bool:

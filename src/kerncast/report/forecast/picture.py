@@ -10,7 +10,7 @@ from kerncast.profiles import KernelRoofline
 from kerncast.report.pictures.colours import limit_colour
 from kerncast.report.pictures.forecast_roofline import draw_forecast_rooflines, forecast_roofline_csv, rooflines_of
 from kerncast.report.pictures.picture_files import drawing, svg_text
-from kerncast.report.pictures.projection import draw_projection
+from kerncast.report.pictures.projection import draw_projection, projection_csv
 from kerncast.report.pictures.roofline import draw_rooflines, drawable, roofline_csv, rooflines_of_cases
 from kerncast.report.words import describe_interval_kind, describe_limiter
 from kerncast.units import format_seconds
@@ -65,6 +65,16 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
     heading = f"{group[0].kernel}: forecast with {group[0].level:.0%} interval, {' or '.join(kinds)}"
     panel.set_title(heading, fontsize=10, loc="left")
     panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.35 / len(group) - 0.03), ncols=3, frameon=False)
+
+
+def draw_bars(forecast: Forecast) -> "Figure":
+    """Return the times of a forecast with their intervals, beside the measured ones where a run was carried over."""
+    return draw_projection(forecast.predictions) or draw_forecast(forecast.predictions)
+
+
+def bars_text(forecast: Forecast) -> str:
+    """Return the numbers of the bars as CSV."""
+    return projection_csv(forecast.predictions)
 
 
 def draw_roofline(forecast: Forecast) -> "Figure | None":

@@ -44,7 +44,7 @@ def rooflines_of(forecast: Forecast) -> tuple[ForecastRoofline, ...]:
 
 def forecast_roofline_csv(rooflines: Sequence[ForecastRoofline]) -> str:
     """Return a row per forecast and roof: all that the picture shows."""
-    return csv_text(_COLUMNS, (_row(each, roof) for each in rooflines for roof in (*each.bandwidths, *each.computes)))
+    return csv_text(_COLUMNS, (_row(each, roof) for each in rooflines for roof in each.roofs))
 
 
 def _row(each: ForecastRoofline, roof: BandwidthRoof | ComputeRoof) -> tuple[object, ...]:
