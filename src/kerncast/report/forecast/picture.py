@@ -12,7 +12,7 @@ from kerncast.report.pictures.forecast_roofline import draw_forecast_rooflines, 
 from kerncast.report.pictures.picture_files import drawing, svg_text
 from kerncast.report.pictures.projection import draw_projection, projection_csv
 from kerncast.report.pictures.roofline import draw_rooflines, drawable, roofline_csv, rooflines_of_cases
-from kerncast.report.words import describe_interval_kind, describe_limiter
+from kerncast.report.words import describe_interval_kind, describe_limiter, is_published
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
         colour = limit_colour(p.limiter)
         label = f"limited by {describe_limiter(p.limiter)}" if p.limiter not in seen else None
         seen.add(p.limiter)
-        panel.hlines(row, p.low, p.high, color=colour, linewidth=3, alpha=0.35)
+        # The span of a published projection is no interval: nobody counted how many times it holds.
+        line = {"linestyle": ":", "linewidth": 1.5} if is_published(p.model) else {"linewidth": 3, "alpha": 0.35}
+        panel.hlines(row, p.low, p.high, color=colour, **line)
         panel.plot([p.seconds], [row], "o", color=colour, label=label)
         panel.annotate(
             format_seconds(p.seconds, 3), (p.seconds, row), xytext=(0, 6), textcoords="offset points", ha="center",

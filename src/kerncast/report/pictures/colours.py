@@ -10,6 +10,10 @@ from collections.abc import Sequence
 INK = "#1f2328"
 #: Lines behind the data, and what is mentioned only.
 FAINT = "#8c959f"
+#: Where a map has no value.
+EMPTY = "#e4e4e4"
+#: Between touching areas, and on dark ones.
+PAPER = "#ffffff"
 #: Measured times, wherever they stand beside forecasts.
 MEASURED = "#1f2328"
 
@@ -26,13 +30,20 @@ LIMITS = {
     "launch": _STARTS, "blocks": _STARTS, "grid_barriers": _STARTS, "cluster_barriers": _STARTS,
     "power": _OTHER, "learned": _OTHER,
 }  # fmt: skip
+#: What limits the blocks of an SM.
+OCCUPANCY = {
+    "warps": _LATENCY, "registers": _FLOATS, "shared_memory": _SHARED, "blocks": _L2, "barriers": _ATOMICS,
+    "none-fits": _STARTS,
+}  # fmt: skip
 #: GPUs, kernels and models, in the order in which a picture names them.
 SERIES = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#332288", "#999933", "#882255", "#44aa99",
     "#661100", "#888888",
 )  # fmt: skip
-#: Values from few to many, from one end to the other of a range, and with both sides of zero.
-SEQUENTIAL, DIVERGING = "viridis", "PuOr"
+#: What is worst, what is expected, and what is best where two things stand against each other.
+WORSE, BETTER = _DRAM, _L2
+#: Maps from short to long times, and with both sides of zero.
+SEQUENTIAL, DIVERGING = "viridis_r", "RdBu_r"
 
 
 def limit_colour(name: str) -> str:

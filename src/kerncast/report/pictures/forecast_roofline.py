@@ -162,10 +162,10 @@ def _title(panel: "Axes", each: ForecastRoofline, *, has_launches: bool, is_alon
     ends = f"{format_seconds(each.low, 2)} to {format_seconds(each.high, 2)} at {each.confidence:.0%}"
     time = f"{format_seconds(each.seconds, 3)}, {ends.replace('%', ' %')}"
     if is_alone:
-        panel.set_title(time, fontsize=10)
+        panel.set_title(time, fontsize=10, loc="left")
         return
     name = f"{shown_name(each.kernel, _LONGEST_NAME)} on {each.gpu}" if has_launches else each.gpu
-    panel.set_title(fill(f"{name}: {describe_nearness(each)}", _TITLE_LETTERS) + f"\n{time}", fontsize=10)
+    panel.set_title(fill(f"{name}: {describe_nearness(each)}", _TITLE_LETTERS) + f"\n{time}", fontsize=10, loc="left")
 
 
 def _extent(group: Sequence[ForecastRoofline]) -> _Extent:

@@ -18,7 +18,7 @@ _DOTS_PER_INCH = 150
 _INKED = ("text.color", "axes.labelcolor", "axes.titlecolor", "axes.edgecolor", "xtick.color", "ytick.color")
 _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "kerncast", "text.parse_math": False, "svg.fonttype": "none", "axes.spines.top": False,
-    "axes.spines.right": False, "axes.titlelocation": "left",
+    "axes.spines.right": False,
     **dict.fromkeys(_INKED, INK),
 }  # fmt: skip
 
