@@ -124,6 +124,16 @@ def test_the_title_states_the_share_of_the_roof_that_limits() -> None:
     assert figure.get_suptitle() == f"made_up on TITAN V: {said} of its DRAM roof"
 
 
+def test_of_several_launches_the_title_is_of_the_longest() -> None:
+    first = roofline_of(FMA)
+    long = replace(first, launch=1, seconds=first.seconds * 2, high=first.high * 2)
+    figure = drawn(draw_forecast_rooflines([first, long]))
+    assert figure.get_suptitle().replace("\n", " ").startswith("Of 2 launches made_up #1 takes longest, on TITAN V: ")
+    assert [panel.get_title(loc="left").split(" on ")[0] for panel in figure.axes] == ["made_up #0", "made_up #1"]
+    other = replace(first, gpu="T4", gpu_id="t4", seconds=first.seconds * 2, high=first.high * 2)
+    assert drawn(draw_forecast_rooflines([first, other])).get_suptitle().startswith("made_up is fastest on TITAN V: ")
+
+
 def test_bank_conflicts_count_as_passes_of_128_bytes() -> None:
     """One wavefront per clock and SM: so many take as long at 100 % of the roof as they have cycles."""
     wavefronts = 80 * TITAN_V.clock_hz * 20e-3

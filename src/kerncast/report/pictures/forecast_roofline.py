@@ -85,13 +85,22 @@ def describe_nearness(each: ForecastRoofline) -> str:
 
 
 def _heading(shown: Sequence[ForecastRoofline]) -> str:
-    first = shown[0]
-    name = shown_name(first.kernel, _LONGEST_NAME)
-    if len({each.launch for each in shown}) > 1:
-        return "How near each forecast comes to its roof"
-    if len(shown) == 1:
-        return f"{name} on {first.gpu}: {describe_nearness(first)}"
-    return f"{name} is fastest on {first.gpu}: {describe_nearness(first)}"
+    """Return the conclusion of the picture; of several launches, that of the one that takes longest."""
+    best = {each.launch: each for each in reversed(shown)}  # the fastest GPU of each launch comes first
+    longest = max(best.values(), key=lambda each: each.seconds)
+    name, said = _name(longest, shown), f"{longest.gpu}: {describe_nearness(longest)}"
+    is_only_gpu = len({each.gpu_id for each in shown if each.launch == longest.launch}) == 1
+    if len(best) > 1:
+        name = f"Of {len(best)} launches {name} takes longest"
+        return f"{name}, on {said}" if is_only_gpu else f"{name}, least of it on {said}"
+    return f"{name} on {said}" if is_only_gpu else f"{name} is fastest on {said}"
+
+
+def _name(each: ForecastRoofline, shown: Sequence[ForecastRoofline]) -> str:
+    """Return the kernel's name, with the number of the launch where several launches of it are shown."""
+    name = shown_name(each.kernel, _LONGEST_NAME)
+    is_one = len({other.launch for other in shown if other.kernel == each.kernel}) == 1
+    return name if is_one else f"{name} #{each.launch}"
 
 
 # The picture.
@@ -147,24 +156,24 @@ def _draw(shown: Sequence[ForecastRoofline], count: int) -> "Figure":
     for unused in grid[len(shown) :]:
         unused.set_visible(False)
     extents = {unit: _extent([each for each in shown if each.unit is unit]) for unit in {e.unit for e in shown}}
-    has_launches = len({each.launch for each in shown}) > 1
     for panel, each in zip(grid, shown, strict=False):
         _draw_panel(panel, each, extents[each.unit])
-        _title(panel, each, has_launches=has_launches, is_alone=len(shown) == 1)
+        _title(panel, each, shown)
     heading = fill(_heading(shown), int(figure.get_figwidth() * _LETTERS_PER_INCH))
     figure.suptitle(heading, x=0.01, ha="left", fontsize=13, fontweight="bold")
     _draw_legend(figure, shown, count - len(shown))
     return figure
 
 
-def _title(panel: "Axes", each: ForecastRoofline, *, has_launches: bool, is_alone: bool) -> None:
+def _title(panel: "Axes", each: ForecastRoofline, shown: Sequence[ForecastRoofline]) -> None:
     """Say what the panel is of, and how near it comes; where the heading says so, only the time and its interval."""
     ends = f"{format_seconds(each.low, 2)} to {format_seconds(each.high, 2)} at {each.confidence:.0%}"
     time = f"{format_seconds(each.seconds, 3)}, {ends.replace('%', ' %')}"
-    if is_alone:
+    if len(shown) == 1:
         panel.set_title(time, fontsize=10, loc="left")
         return
-    name = f"{shown_name(each.kernel, _LONGEST_NAME)} on {each.gpu}" if has_launches else each.gpu
+    has_launches = len({other.launch for other in shown}) > 1
+    name = f"{_name(each, shown)} on {each.gpu}" if has_launches else each.gpu
     panel.set_title(fill(f"{name}: {describe_nearness(each)}", _TITLE_LETTERS) + f"\n{time}", fontsize=10, loc="left")
 
 
