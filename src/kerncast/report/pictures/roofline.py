@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kerncast.errors import Refusal
 from kerncast.models import Case
 from kerncast.profiles import KernelRoofline, LevelCeiling
-from kerncast.report.pictures.colours import INK, PAPER, limit_colour, series_colours
+from kerncast.report.pictures.colours import INK, PAPER, SERIES, limit_colour
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.report.tables import csv_text
 from kerncast.units import format_count
@@ -92,6 +92,8 @@ _MOST_PANELS, _MOST_COLUMNS = 12, 3
 #: Most kernels of a panel: those that take longest; others would only hide them.
 _MOST_KERNELS = 100
 _LEVEL_COLOURS = {level: limit_colour(level) for level in ("l1", "l2", "dram")}
+#: Those of the levels come last.
+_KERNEL_COLOURS = (*SERIES[6:], *SERIES[:6])
 _LEVEL_MARKERS = {"l1": "o", "l2": "s", "dram": "D"}
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
 #: Width and height of a panel, and of its axes.
@@ -131,7 +133,8 @@ def _draw(shown: Sequence[KernelRoofline], run: str) -> "Figure":
     for unused in grid.flatten()[len(panels) :]:
         unused.set_visible(False)
     across, up = extents(shown)
-    colours = series_colours([each.kernel for each in shown])
+    names = dict.fromkeys(each.kernel for each in shown)
+    colours = {name: _KERNEL_COLOURS[number % len(_KERNEL_COLOURS)] for number, name in enumerate(names)}
     for panel, (gpu, group) in zip(axes, panels, strict=True):
         panel.set(xscale="log", yscale="log", xlim=across, ylim=up)
         _draw_machine(panel, group, across)
