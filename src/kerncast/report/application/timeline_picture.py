@@ -8,6 +8,7 @@ import numpy as np
 from kerncast.forecast.application import Application
 from kerncast.recording import EventKind, Recording
 from kerncast.report.application.trace import name_of
+from kerncast.report.pictures.colours import FAINT, INK, SERIES
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.units import format_seconds
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Colours that the colour-blind tell apart (Okabe and Ito); the last is for all others.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")
-_COPY_COLOUR = "#444444"
+_COLOURS = (*SERIES[:6], FAINT)
+_COPY_COLOUR = INK
 _MOST_PANELS, _MOST_ROWS = 6, 10
 #: About as many columns has a picture: nothing is narrower than one, and spans that lie closer are drawn as one.
 _COLUMNS = 1500
@@ -77,7 +78,7 @@ def _draw(panel: "Axes", recording: Recording, found: Application, colours: dict
     panel.set_title(f"{found.gpu}: {format_seconds(line.seconds, 3)}", fontsize=9, loc="left")
     panel.tick_params(axis="x", labelsize=8)
     panel.spines[["top", "right"]].set_visible(False)
-    panel.axvline(1e3 * line.seconds, color="black", linewidth=0.8, linestyle=":")
+    panel.axvline(1e3 * line.seconds, color=INK, linewidth=0.8, linestyle=":")
 
 
 def _bars(
