@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from kerncast.api.notebook import let_figures_show
 from kerncast.caveats import Caveat
 from kerncast.errors import InputError
 from kerncast.metrics import metrics_of, vocabulary
@@ -48,9 +49,14 @@ class Answer(ABC):
         columns, rows = self._frame()
         return DataFrame([tuple(row) for row in rows], columns=list(columns))
 
-    @abstractmethod
     def plot(self) -> "Figure":
         """Return the picture as a Figure of Matplotlib; raises InputError where there is nothing to draw."""
+        figure = self._figure()
+        let_figures_show()
+        return figure
+
+    @abstractmethod
+    def _figure(self) -> "Figure": ...
 
     @abstractmethod
     def _object(self) -> dict[str, Any]: ...
@@ -115,7 +121,7 @@ _OF_ELASTICITIES = ("kernel", "launch", "gpu", "parameter", "elasticity", "low",
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Forecasts(Rows["Prediction"]):
-    """The forecast of each launch on each GPU: a sequence of Prediction."""
+    """The forecast of each launch on each GPU: a sequence of Prediction; plotted with their intervals."""
 
     forecast: "Forecast"
     asked: "Timing"
@@ -131,8 +137,7 @@ class Forecasts(Rows["Prediction"]):
         """Launches and GPUs without a forecast, and why."""
         return self.forecast.refused
 
-    def plot(self) -> "Figure":
-        """Return a panel per launch, of at most twelve: the time on each GPU with its interval."""
+    def _figure(self) -> "Figure":
         from kerncast.report.forecast.picture import draw_forecast  # noqa: PLC0415  draws with matplotlib
 
         return draw_forecast(self.rows)
@@ -153,7 +158,10 @@ class Forecasts(Rows["Prediction"]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Profile(Answer, Mapping[str, int | float]):
-    """The profile of one launch by the metrics' names of Nsight Compute: ``profile["smsp__inst_executed.sum"]``."""
+    """The profile of one launch by the metrics' names of Nsight Compute: ``profile["smsp__inst_executed.sum"]``.
+
+    Plotted are the states of warps; without a GPU, the kinds of instructions.
+    """
 
     launch: "ProfiledLaunch"
 
@@ -185,8 +193,7 @@ class Profile(Answer, Mapping[str, int | float]):
     def __len__(self) -> int:
         return len(self._metrics())
 
-    def plot(self) -> "Figure":
-        """Return the shares of the states that warps are in; without a GPU, of kinds of instructions."""
+    def _figure(self) -> "Figure":
         from kerncast.report.profile.picture import draw_profile  # noqa: PLC0415  draws with matplotlib
 
         return draw_profile(self.launch)
@@ -220,7 +227,10 @@ def _no_metric(name: str, known: Mapping[str, object], *, has_gpu: bool) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Comparison(Rows["Ranked"]):
-    """GPUs in order of time, energy or cost, with the probability that one beats another: a sequence of places."""
+    """GPUs in order of time, energy or cost, with the probability that one beats another: a sequence of places.
+
+    Plotted is time against cost, or against energy without prices.
+    """
 
     compared: "Compared"
 
@@ -229,8 +239,7 @@ class Comparison(Rows["Ranked"]):
         """The GPUs, the best first; those that other models forecast come after all others."""
         return tuple(row for ranking in self.compared.rankings for row in ranking.rows)
 
-    def plot(self) -> "Figure":
-        """Return time against cost, or against energy without prices."""
+    def _figure(self) -> "Figure":
         from kerncast.report.comparison.pareto_picture import draw_pareto  # noqa: PLC0415  draws with matplotlib
 
         figure = draw_pareto(self.compared.rankings[0], has_prices=self.compared.has_prices)
@@ -257,7 +266,10 @@ class Comparison(Rows["Ranked"]):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Occupancies(Rows["OccupancyCase"]):
-    """How many blocks an SM of each GPU holds, what limits them, and what would change that."""
+    """How many blocks an SM of each GPU holds, what limits them, and what would change that.
+
+    Plotted are the curves over block size, registers and shared memory.
+    """
 
     cases: "tuple[OccupancyCase, ...]"
     assumed: tuple[Caveat, ...] = ()
@@ -268,8 +280,7 @@ class Occupancies(Rows["OccupancyCase"]):
         """One per launch and GPU."""
         return self.cases
 
-    def plot(self) -> "Figure":
-        """Return the curves over block size, registers and shared memory."""
+    def _figure(self) -> "Figure":
         from kerncast.report.occupancy.curves_picture import draw_occupancy  # noqa: PLC0415  draws with matplotlib
 
         return draw_occupancy(self.rows)
@@ -290,7 +301,10 @@ class Occupancies(Rows["OccupancyCase"]):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Sensitivities(Rows["Sensitivity"]):
-    """How the time of each launch follows each parameter of a GPU, and what lifting limits of the kernel gains."""
+    """How the time of each launch follows each parameter of a GPU, and what lifting limits of the kernel gains.
+
+    Plotted is the change of the time with half and with twice of each parameter.
+    """
 
     study: "Study"
     gpu: "GPU"
@@ -302,8 +316,7 @@ class Sensitivities(Rows["Sensitivity"]):
         """One per launch, and the last of all together where there are several."""
         return self.study.found
 
-    def plot(self) -> "Figure":
-        """Return the change of the time with half and with twice of each parameter."""
+    def _figure(self) -> "Figure":
         from kerncast.report.what_if.tornado import draw_tornado  # noqa: PLC0415  draws with matplotlib
 
         return draw_tornado(self.rows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kerncast.api.answers import Comparison, Forecasts, Occupancies, Profile, Sensitivities
 from kerncast.api.keywords import named_keywords
-from kerncast.api.progress import reporting
+from kerncast.api.notebook import reporting
 from kerncast.api.subjects import Arguments, Given, forecast_of, launches_only, launches_or_counts, subjects_of
 from kerncast.child_process import Progress
 from kerncast.errors import InputError

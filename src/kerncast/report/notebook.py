@@ -12,12 +12,19 @@ from kerncast.report.tables import Table, TextColumn
 _WIDTH = 100
 #: Rows that a notebook shows; to_pandas() and to_json() have all.
 _MOST_ROWS = 60
-_CELL = (
-    "padding:0.15em 0.8em;border:none;background:none;color:inherit;vertical-align:top;"
-    "white-space:{space};text-align:{side}"
-)
 # Only borders and opacity: text and background are the notebook's own, light or dark.
-_RULE = "border-bottom:1px solid currentColor"
+_STYLE = (
+    ".kerncast p{margin:0.3em 0;max-width:60em}"
+    ".kerncast div{overflow-x:auto}"
+    ".kerncast table{border-collapse:collapse}"
+    ".kerncast tr,.kerncast th,.kerncast td{border:none;background:none;color:inherit}"
+    ".kerncast th,.kerncast td{padding:0.15em 0.8em;text-align:left;vertical-align:top}"
+    ".kerncast th{border-bottom:1px solid currentColor}"
+    ".kerncast .n{text-align:right;white-space:nowrap}"
+    ".kerncast .k{white-space:nowrap}"
+    ".kerncast details{opacity:0.85;max-width:60em}"
+    ".kerncast ul{margin:0.2em 0}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +53,31 @@ def in_lines(sentences: Iterable[str]) -> str:
 
 def fragment(shown: Shown) -> str:
     """Return an element of HTML that is well-formed XML, too; a kernel's name is text, and no mathematics either."""
-    said = "".join(f'<p style="margin:0.3em 0;max-width:60em">{_text(each)}</p>' for each in shown.sentences)
+    said = "".join(f"<p>{_text(each)}</p>" for each in shown.sentences)
     tables = "".join(_part(each) for each in shown.parts)
-    return f'<div class="kerncast tex2jax_ignore mathjax_ignore">{said}{tables}{_folded(shown.notes)}</div>'
+    inner = f"<style>{_STYLE}</style>{said}{tables}{_folded(shown.notes)}"
+    return f'<div class="kerncast tex2jax_ignore mathjax_ignore">{inner}</div>'
 
 
 def _part(part: Part) -> str:
-    heading = f'<p style="margin:0.6em 0 0.2em"><b>{_text(part.heading)}</b></p>' if part.heading else ""
+    heading = f"<p><b>{_text(part.heading)}</b></p>" if part.heading else ""
     rows, left_out = part.table.rows[:_MOST_ROWS], len(part.table.rows) - _MOST_ROWS
-    sides = _sides(part.table)
-    spaces = ["nowrap" if side == "right" or not number else "normal" for number, side in enumerate(sides)]
-    style = [_CELL.format(side=side, space=space) for side, space in zip(sides, spaces, strict=True)]
-    head = _row(part.table.heading, [f"{each};font-weight:bold;{_RULE}" for each in style], "th")
-    body = "".join(_row(row, style, "td") for row in rows)
-    more = f'<p style="opacity:0.75">{left_out} further rows: to_pandas() has them.</p>' if left_out > 0 else ""
-    table = f'<table style="border-collapse:collapse"><thead>{head}</thead><tbody>{body}</tbody></table>'
-    return f'{heading}<div style="overflow-x:auto">{table}</div>{more}'
+    classes = [_class(number, column) for number, column in enumerate(part.table.columns)]
+    head = _row(part.table.heading, classes, "th") if any(part.table.heading) else ""
+    body = "".join(_row(row, classes, "td") for row in rows)
+    more = f"<p>{left_out} further rows: to_pandas() has them.</p>" if left_out > 0 else ""
+    return f"{heading}<div><table><thead>{head}</thead><tbody>{body}</tbody></table></div>{more}"
 
 
-def _sides(table: Table) -> list[str]:
-    return ["left" if not n or isinstance(each, TextColumn) else "right" for n, each in enumerate(table.columns)]
+def _class(number: int, column: str | TextColumn) -> str:
+    """Return how the cells of a column stand: names to the left on one line, numbers to the right, texts in lines."""
+    if number == 0:
+        return ' class="k"'
+    return "" if isinstance(column, TextColumn) else ' class="n"'
 
 
-def _row(cells: Sequence[str], styles: Sequence[str], tag: str) -> str:
-    written = (f'<{tag} style="{style}">{_text(cell)}</{tag}>' for cell, style in zip(cells, styles, strict=True))
+def _row(cells: Sequence[str], classes: Sequence[str], tag: str) -> str:
+    written = (f"<{tag}{own}>{_text(cell)}</{tag}>" for cell, own in zip(cells, classes, strict=True))
     return f"<tr>{''.join(written)}</tr>"
 
 
@@ -78,8 +86,7 @@ def _folded(notes: Sequence[str]) -> str:
         return ""
     count = "1 caveat" if len(notes) == 1 else f"{len(notes)} caveats"
     items = "".join(f"<li>{_text(each)}</li>" for each in notes)
-    style = "opacity:0.85;max-width:60em"
-    return f'<details style="{style}"><summary>{count}</summary><ul style="margin:0.2em 0">{items}</ul></details>'
+    return f"<details><summary>{count}</summary><ul>{items}</ul></details>"
 
 
 def _text(text: str) -> str:

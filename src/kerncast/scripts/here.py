@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,14 +66,14 @@ def forecast_calls(
 def _recorded(work: Callable[[], object], chosen: GPU) -> _Calls:
     folder = Path(tempfile.mkdtemp(prefix="kerncast-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    contents = ContentsWriter(folder / "contents", _KEPT_BYTES)
     settings = Settings(chosen, Environment(False, 0, 0.0, 0.0, 0.0, 0.0), _ROOM_BYTES, Rules(_LAUNCH_SECONDS))
-    shared = Shared(settings, Capture(contents), lambda _: None)
-    recorder = Recorder(shared)
-    with _ONE_AT_A_TIME, installed(recorder, Benchmarks(recorder)):
-        on_large_stack(lambda: (work(), None)[1])
-    recorder.finish()
-    write_shared(shared, contents, Told(("python",), "with status 0"), folder / "recording.kc")
+    with closing(ContentsWriter(folder / "contents", _KEPT_BYTES)) as contents:
+        shared = Shared(settings, Capture(contents), lambda _: None)
+        recorder = Recorder(shared)
+        with _ONE_AT_A_TIME, installed(recorder, Benchmarks(recorder)):
+            on_large_stack(lambda: (work(), None)[1])
+        recorder.finish()
+        write_shared(shared, contents, Told(("python",), "with status 0"), folder / "recording.kc")
     if not shared.capture.launches.count:
         raise InputError("the function launches no kernel", cure="Pass one that calls kernel[grid](…).")
     return _Calls(load_launches(folder / "recording.kc"), recorder.asks_for_gpu)

@@ -1,9 +1,9 @@
-"""Progress of a verb: to the caller's function, or in a notebook to one line that changes; nothing goes to stdout."""
+"""Notebooks: one line of progress that changes in its place, and figures; nothing goes to stdout."""
 
 import html
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,16 +48,28 @@ class _Line:
         if now < self._next:
             return
         self._next = now + _PAUSE_SECONDS
-        count = f" {done}/{total}" if total else ""
-        self._show(f'<span style="opacity:0.6">{html.escape(printable(what))}{count}</span>')
+        text = f"{printable(what)} {done}/{total}" if total else printable(what)
+        self._show({"text/plain": text, "text/html": f'<span style="opacity:0.6">{html.escape(text)}</span>'})
 
     def clear(self) -> None:
         if self._handle is not None:
-            self._show("")
+            self._show({"text/plain": "", "text/html": ""})
 
-    def _show(self, text: str) -> None:
-        display: Any = sys.modules["IPython"].display
+    def _show(self, forms: Mapping[str, str]) -> None:
         if self._handle is None:
-            self._handle = display.display(display.HTML(text), display_id=True)
+            display: Any = sys.modules["IPython"].display
+            self._handle = display.display(forms, raw=True, display_id=True)
         else:
-            self._handle.update(display.HTML(text))
+            self._handle.update(forms, raw=True)
+
+
+def let_figures_show() -> None:
+    """Let a notebook show a Figure of Matplotlib, unless it knows how: without pyplot nobody has told it."""
+    if not is_notebook():
+        return
+    from IPython.core.pylabtools import select_figure_formats  # noqa: PLC0415  it is loaded: this is a notebook
+    from matplotlib.figure import Figure  # noqa: PLC0415  heavy
+
+    shell: Any = sys.modules["IPython"].get_ipython()
+    if not any(Figure in form.type_printers for form in shell.display_formatter.formatters.values()):
+        select_figure_formats(shell, {"png"})
