@@ -152,3 +152,24 @@ def test_launches_of_this_program_are_recorded(tmp_path: Path, monkeypatch: pyte
     np.testing.assert_array_equal(x, 2 * np.arange(1000, dtype=np.float32))
     (forecast,) = kerncast.predict(launch, "a100-sxm-80gb")
     assert 1e-6 < forecast.seconds < 1e-5
+
+
+@needs_numba
+def test_launchers_of_numba_are_evidence_in_this_program() -> None:
+    cuda = import_module("numba.cuda")
+
+    @cuda.jit  # type: ignore[untyped-decorator]
+    def scale(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32], f: float) -> None:
+        i = cuda.grid(1)
+        if i < a.size:
+            b[i] = a[i] * f
+
+    a = np.arange(100_000, dtype=np.float32)
+    b = np.zeros_like(a)
+    kerncast.record(lambda: scale[400, 256](a, b, 2.5), "h100-sxm")
+    np.testing.assert_array_equal(b, a * 2.5)
+    b[:] = 0
+    by_block = kerncast.predict(scale[391, 256], ["a100-sxm-80gb", "h100-sxm"], args=(a, b, 2.5))
+    assert len(by_block) == 2
+    assert not b.any()
+    assert kerncast.predict(scale.forall(100_000), ["a100-sxm-80gb", "h100-sxm"], args=(a, b, 2.5)) == by_block
