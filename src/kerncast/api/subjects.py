@@ -105,9 +105,17 @@ def _plain(evidence: Any) -> Any:
     """Return evidence as the layers below know it: a Profile is the counts that it holds."""
     if isinstance(evidence, Profile):
         return evidence.profile
-    if isinstance(evidence, Sequence) and not isinstance(evidence, str):
-        return [each.profile if isinstance(each, Profile) else each for each in evidence]
-    return evidence
+    if not isinstance(evidence, Sequence) or isinstance(evidence, str):
+        return evidence
+    found = [each.profile if isinstance(each, Profile) else each for each in evidence]
+    numbers = [each.index for each in found if isinstance(each, Launch | KernelProfile)]
+    if len(set(numbers)) == len(numbers):
+        return found
+    # Launches that were made one by one: each is told by its place among them.
+    return [
+        replace(each, index=number) if isinstance(each, Launch | KernelProfile) else each
+        for number, each in enumerate(found)
+    ]
 
 
 def _is_call(evidence: object) -> TypeGuard[Call]:

@@ -129,7 +129,8 @@ def shown_occupancy(cases: Sequence[OccupancyCase], assumed: Sequence[Caveat]) -
     if len(cases) > 1:
         ranked = sorted(cases, key=lambda case: case.found.fraction)
         low, high = (describe_occupancy(each.found.fraction) for each in (ranked[0], ranked[-1]))
-        said.append(f"Of {len(cases)} cases the occupancy is {low} ({ranked[0].name}) to {high} ({ranked[-1].name}).")
+        span = low if low == high else f"{low} ({ranked[0].name}) to {high} ({ranked[-1].name})"
+        said.append(f"Of {len(cases)} cases the occupancy is {span}.")
     advice = [f"{case.name}: {note}" for case in cases for note in advice_notes(case)]
     notes = [text for _, text in occupancy_sentences(assumed, cases)]
     return Shown(tuple(said), (Part(occupancy_table(cases)),), (*notes, *advice))

@@ -70,10 +70,11 @@ def _recorded(work: Callable[[], object], chosen: GPU) -> _Calls:
     with closing(ContentsWriter(folder / "contents", _KEPT_BYTES)) as contents:
         shared = Shared(settings, Capture(contents), lambda _: None)
         recorder = Recorder(shared)
-        with _ONE_AT_A_TIME, installed(recorder, Benchmarks(recorder)):
+        benchmarks = Benchmarks(recorder)
+        with _ONE_AT_A_TIME, installed(recorder, benchmarks):
             on_large_stack(lambda: (work(), None)[1])
         recorder.finish()
         write_shared(shared, contents, Told(("python",), "with status 0"), folder / "recording.kc")
     if not shared.capture.launches.count:
         raise InputError("the function launches no kernel", cure="Pass one that calls kernel[grid](…).")
-    return _Calls(load_launches(folder / "recording.kc"), recorder.asks_for_gpu)
+    return _Calls(load_launches(folder / "recording.kc"), recorder.asks_for_gpu or benchmarks.has_answered)

@@ -152,7 +152,8 @@ class _Driver:
         return True
 
     def get_current_device(self) -> int:
-        return 0
+        # Triton keeps compiled kernels by this number: a program may ask about GPUs of several architectures.
+        return self._gpu.architecture.number
 
     def set_current_device(self, device: int) -> None:
         del device
