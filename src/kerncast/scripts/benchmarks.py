@@ -155,7 +155,7 @@ class Benchmarks:
         for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
             if hasattr(triton.testing, name):
                 self._put(triton.testing, name, self.do_bench)
-        autotuner, gpu = triton.runtime.autotuner.Autotuner, self.recorder.shared.settings.gpu.id
+        autotuner = triton.runtime.autotuner.Autotuner
         bench, whole = autotuner._bench, autotuner.run  # noqa: SLF001  there is no other place to see a configuration
 
         def noted(own: Any, *arguments: Any, config: Any, **meta: Any) -> Any:
@@ -169,9 +169,10 @@ class Benchmarks:
 
         def run(own: Any, *arguments: Any, **meta: Any) -> Any:
             own.cache_results = False  # times of another GPU may lie there
-            if getattr(own, "gpu", gpu) != gpu:  # and in a program that asks about several GPUs, choices for another
+            if getattr(own, "benchmarks", self) is not self:  # a program that asks about several GPUs
                 own.cache.clear()
-            own.gpu = gpu
+                vars(own).pop("do_bench", None)
+            own.benchmarks = self
             own.tuned = getattr(own, "tuned", 0) + 1
             return whole(own, *arguments, **meta)
 
