@@ -41,7 +41,7 @@ def launch(folder: Path, limit: int) -> Launch:
 
 
 def simulated(of: Launch, *gpus: str) -> list[Prediction]:
-    return predict(of, list(gpus), timing="profiler")
+    return list(predict(of, list(gpus), timing="profiler"))
 
 
 def counted(real: Prediction, **more: float) -> KernelProfile:

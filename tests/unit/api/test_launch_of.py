@@ -108,7 +108,13 @@ def test_globals_defines_and_headers(tmp_path: Path) -> None:
     text = """#include "two.h"
     __constant__ float factors[4];
     __global__ void f(float *x) { x[threadIdx.x] *= factors[threadIdx.x % 4] * TWO * TIMES; }"""
-    told = {"grid": 1, "block": 32, "args": {"x": "f32[32] ones"}, "include": tmp_path, "defines": {"TIMES": 3}}
+    told: dict[str, Any] = {
+        "grid": 1,
+        "block": 32,
+        "args": {"x": "f32[32] ones"},
+        "include": tmp_path,
+        "defines": {"TIMES": 3},
+    }
     launch = Launch.of(text, **told, globals={"factors": np.arange(4, dtype=np.float32)})
     assert kerncast.predict(launch, "t4")[0].kernel == "f"
     with pytest.raises(LaunchError, match=r"f64 is given|32 bytes are given"):
@@ -176,7 +182,7 @@ def test_unsigned_integers_and_vectors_of_the_width_are_taken() -> None:
 )  # fmt: skip
 def test_launches_that_no_gpu_can_run(told: dict[str, Any], words: str) -> None:
     with pytest.raises(LaunchError, match=words):
-        Launch.of("k.cu", **{"grid": 1, "block": 1, **told})
+        Launch.of("k.cu", **({"grid": 1, "block": 1} | told))
 
 
 def test_arguments_of_ones_own() -> None:
