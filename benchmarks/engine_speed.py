@@ -15,7 +15,6 @@ from statistics import geometric_mean
 
 import numpy as np
 
-import kerncast
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute import WholeGrid
 from kerncast.execute.caches import simulate
@@ -26,6 +25,7 @@ from kerncast.execute.recording import Plan, Recorder
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.setup.prepare import prepare
 from kerncast.execute.setup.state import Engine, Setting
+from kerncast.forecast import profile_launch
 from kerncast.gpu import load_gpu
 from kerncast.launch import Launch, load_launches
 from kerncast.occupancy import cache_geometry
@@ -133,9 +133,9 @@ def rate(kernel: CompiledKernel, launch: Launch, engine: Callable[[Setting], Eng
 
 def matrix_product() -> float:
     """Return the seconds to characterise a tiled product of 1024 x 1024 in a process that has done another kernel."""
-    kerncast.profile(EXAMPLES / "saxpy.toml", "titan-v")
+    profile_launch(EXAMPLES / "saxpy.toml", "titan-v")
     begun = time.perf_counter()
-    kerncast.profile(EXAMPLES / "matmul_tiled.toml", "titan-v")
+    profile_launch(EXAMPLES / "matmul_tiled.toml", "titan-v")
     return time.perf_counter() - begun
 
 

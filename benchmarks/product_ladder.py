@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kerncast
+from kerncast.forecast import profile_launch
 from kerncast.gpu import load_gpu
 from kerncast.launch import Argument, Buffer, Extent, Fill, Launch
 from kerncast.metrics import metrics_of
@@ -118,7 +119,7 @@ def rungs_of(step: Step, size: int) -> list[Rung]:
 
 def _rung(step: Step, size: int, forecast: Prediction) -> Rung:
     gpu = load_gpu(forecast.gpu_id)
-    profile = kerncast.profile(ladder_launch(step, size), gpu)
+    profile = profile_launch(ladder_launch(step, size), gpu)
     counts = {each.name: each.count for each in metrics_of(profile, gpu)}
     states = profile.warp_states
     resources = tuple((each.resource, each.share) for each in states.resources) if states else ()

@@ -21,6 +21,7 @@ from counters import COUNTERS, Metrics
 import kerncast
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget
+from kerncast.forecast import profile_launch
 from kerncast.metrics import metrics_of
 
 REASONS = Path(__file__).parent / "counter_reasons.csv"
@@ -124,7 +125,7 @@ def score(case: Case) -> Result:
     """Profile a launch and hold every counter that was measured against ours."""
     try:
         gpu = kerncast.load_gpu(case.gpu)
-        profile = kerncast.profile(case.launch, gpu=gpu, budget=BUDGET)
+        profile = profile_launch(case.launch, gpu=gpu, budget=BUDGET)
     except KerncastError as error:
         return Result(case, (), str(error))
     metrics = {each.name: each.count.value for each in metrics_of(profile, gpu)}

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from operator_rows import DATA
 
-from kerncast.forecast import predict
+from kerncast import predict
 from kerncast.gpu import load_gpu
 from kerncast.operators import parse_operator
 from kerncast.units import MICROSECOND, PERCENT

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-import kerncast
 from kerncast.bench.ceilings.ceiling import name_of_key
 from kerncast.bench.plan import Subject, suite_subjects
 from kerncast.errors import KerncastError
+from kerncast.forecast import profile_launch
 from kerncast.gpu import GPU, resolve_gpu
 from kerncast.measurements import Configuration, Measurement, Method, Outcome, Protocol, read_measurement
 from kerncast.models import model_named
@@ -219,7 +219,7 @@ def profile_of(subject: Subject, gpu: GPU) -> KernelProfile | None:
     """Execute a launch once per GPU; None where the executor refuses it."""
     print(f"\r{subject.key():60}", end="", file=sys.stderr, flush=True)
     try:
-        return kerncast.profile(subject.launch, gpu=gpu)
+        return profile_launch(subject.launch, gpu=gpu)
     except KerncastError as error:
         print(f"\r{subject.key()}: {error}", file=sys.stderr)
         return None

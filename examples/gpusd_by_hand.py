@@ -14,7 +14,7 @@ BYTES_BY_HAND = 25 * (100 * 8 + 12 + 8)
 
 def main() -> None:
     """Print both counts and the differences."""
-    profile = kerncast.profile(kerncast.load_launches(LAUNCH)[0], gpu="TITAN V")
+    profile = kerncast.profile(LAUNCH, gpu="TITAN V").profile
     counts = profile.counts
     blocks = profile.grid[0] * profile.grid[1]
     print("gpuSD, per launch                     by hand   executed")

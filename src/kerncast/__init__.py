@@ -5,38 +5,72 @@
 '7.5'
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kerncast.version import __version__
 
 if TYPE_CHECKING:
+    from kerncast.api import (
+        Comparison,
+        Forecasts,
+        Occupancies,
+        Profile,
+        Sensitivities,
+        compare,
+        occupancy,
+        predict,
+        profile,
+        sensitivity,
+    )
     from kerncast.errors import KerncastError
     from kerncast.execute import Budget
-    from kerncast.forecast.forecast import predict
-    from kerncast.forecast.profiling import profile
     from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
-    from kerncast.launch.launch import Launch
+    from kerncast.launch.launch import Argument, Launch
     from kerncast.prediction import Prediction, Timing
     from kerncast.profiles.kernel_profile import KernelProfile
+    from kerncast.read.launches import load_launches
     from kerncast.scripts.here import record
 
 # Where each public name lives: it is imported when it is first used, so that `import kerncast` costs nothing.
 _HOME = {
+    "Argument": "kerncast.launch",
     "Budget": "kerncast.execute",
+    "Comparison": "kerncast.api",
+    "Forecasts": "kerncast.api",
     "GPU": "kerncast.gpu",
     "KernelProfile": "kerncast.profiles",
     "KerncastError": "kerncast.errors",
     "Launch": "kerncast.launch",
+    "Occupancies": "kerncast.api",
     "Prediction": "kerncast.prediction",
+    "Profile": "kerncast.api",
+    "Sensitivities": "kerncast.api",
     "Timing": "kerncast.prediction",
+    "compare": "kerncast.api",
     "list_gpus": "kerncast.gpu",
     "load_gpu": "kerncast.gpu",
     "load_launches": "kerncast.read.launches",
-    "predict": "kerncast.forecast",
-    "profile": "kerncast.forecast",
+    "occupancy": "kerncast.api",
+    "predict": "kerncast.api",
+    "profile": "kerncast.api",
     "record": "kerncast.scripts",
+    "sensitivity": "kerncast.api",
 }
+
+
+class _Package(ModuleType):
+    """The package, whose names stay what they are when a room of the same name is imported: occupancy is a verb."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import system binds each room to its package; `from kerncast.occupancy import …` does without.
+        if not (isinstance(value, ModuleType) and name in _HOME):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
@@ -52,6 +86,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "GPU", "Budget", "KerncastError", "KernelProfile", "Launch", "Prediction", "Timing", "__version__",
-    "list_gpus", "load_gpu", "load_launches", "predict", "profile", "record",
+    "GPU", "Argument", "Budget", "Comparison", "Forecasts", "KerncastError", "KernelProfile", "Launch", "Occupancies",
+    "Prediction", "Profile", "Sensitivities", "Timing", "__version__", "compare", "list_gpus", "load_gpu",
+    "load_launches", "occupancy", "predict", "profile", "record", "sensitivity",
 ]  # fmt: skip

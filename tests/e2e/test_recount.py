@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kerncast import predict
 from kerncast.caveats import CaveatKind
-from kerncast.forecast import Reading, predict
 from kerncast.gpu import load_gpu
 from kerncast.launch import Launch, load_launches
 from kerncast.models.transfer.pipes import busy_sms
@@ -41,7 +41,7 @@ def launch(folder: Path, limit: int) -> Launch:
 
 
 def simulated(of: Launch, *gpus: str) -> list[Prediction]:
-    return predict(of, list(gpus), timing="profiler")
+    return list(predict(of, list(gpus), timing="profiler"))
 
 
 def counted(real: Prediction, **more: float) -> KernelProfile:
@@ -66,7 +66,7 @@ def test_work_that_the_launch_file_does_not_know(tmp_path: Path) -> None:
     on_source, *there = simulated(real, SOURCE_GPU.id, *TARGETS)
     profile = counted(on_source)
     other = launch(tmp_path, 100)
-    found = predict([profile], list(TARGETS), timing="profiler", reading=Reading(sources=(other,)))
+    found = predict([profile], list(TARGETS), timing="profiler", source=other)
     for forecast, truth in zip(found, there, strict=True):
         assert forecast.model == "simulation"
         assert forecast.seconds == pytest.approx(truth.seconds, rel=0.1)
@@ -80,6 +80,6 @@ def test_work_that_the_launch_file_does_not_know(tmp_path: Path) -> None:
 def test_counts_that_agree_change_nothing(tmp_path: Path) -> None:
     real = launch(tmp_path, 100)
     on_source, *there = simulated(real, SOURCE_GPU.id, *TARGETS)
-    found = predict([counted(on_source)], list(TARGETS), timing="profiler", reading=Reading(sources=(real,)))
+    found = predict([counted(on_source)], list(TARGETS), timing="profiler", source=real)
     assert [each.seconds for each in found] == pytest.approx([each.seconds for each in there])
     assert all(CaveatKind.COUNTS_REPLACED not in kinds(each.caveats) for each in found)

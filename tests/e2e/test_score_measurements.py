@@ -18,6 +18,7 @@ import kerncast
 from kerncast.bench.harness import Conditions, Deadline, Harness
 from kerncast.bench.plan import Subject, partition_subjects, suite_subjects
 from kerncast.errors import UnsupportedError
+from kerncast.forecast import profile_launch
 from kerncast.gpu import DATA
 from kerncast.measurements import (
     Check,
@@ -115,7 +116,7 @@ def rows(text: str, start: str) -> list[list[str]]:
 def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("measurements")
     machine = replace(TITAN, sm_count=8)
-    counts = kerncast.profile(ADD.launch, gpu="titan-v")
+    counts = profile_launch(ADD.launch, gpu="titan-v")
     with Recorder.open(folder / "titan-v.jsonl", machine) as recorder:
         harness = Harness(ExecutorDevice(machine), recorder, Conditions(Deadline(), waking_seconds=0.0), None)
         harness.measure([ADD, BANKS])
@@ -193,7 +194,7 @@ def test_wrong_results_on_one_part_of_the_gpu_leave_out_all_parts(tmp_path: Path
 
 
 def test_a_row_of_counters_needs_all_its_metrics(tmp_path: Path) -> None:
-    once = of(kerncast.profile(ADD.launch, gpu="titan-v").counts.get(DRAM_BYTES_ONCE))
+    once = of(profile_launch(ADD.launch, gpu="titan-v").counts.get(DRAM_BYTES_ONCE))
     write(tmp_path / "m.jsonl", [configuration(ADD), counted(ADD, dram__bytes_read=once / 2)])
     assert "DRAM bytes" not in run(tmp_path).stdout
     write(tmp_path / "m.jsonl", [counted(ADD, dram__bytes_write=once / 2)])
@@ -201,7 +202,7 @@ def test_a_row_of_counters_needs_all_its_metrics(tmp_path: Path) -> None:
 
 
 def test_counters_are_known_by_their_newer_names(tmp_path: Path) -> None:
-    once = of(kerncast.profile(ADD.launch, gpu="titan-v").counts.get(DRAM_BYTES_ONCE))
+    once = of(profile_launch(ADD.launch, gpu="titan-v").counts.get(DRAM_BYTES_ONCE))
     newer = counted(ADD, dram__bytes_op_read=once, dram__bytes_op_write=once)
     write(tmp_path / "m.jsonl", [configuration(ADD), newer])
     assert rows(run(tmp_path).stdout, "DRAM bytes")[0][1:] == ["1", "0", "0.500", "0%", "vector_add#0 0.50"]
@@ -280,14 +281,13 @@ def test_what_the_executor_refuses_is_counted_and_named(
 ) -> None:
     known = [configuration(each) for each in (ADD, BANKS)]
     write(tmp_path / "m.jsonl", [*known, *(trial(each.key) for each in known)])
-    profile = kerncast.profile
 
     def refusing(launch: kerncast.Launch, gpu: kerncast.GPU) -> kerncast.KernelProfile:
         if launch == BANKS.launch:
             raise UnsupportedError("an instruction that is not covered")
-        return profile(launch, gpu=gpu)
+        return profile_launch(launch, gpu=gpu)
 
-    monkeypatch.setattr(kerncast, "profile", refusing)
+    monkeypatch.setattr("kerncast.forecast.profile_launch", refusing)
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(tmp_path)])
     runpy.run_path(str(SCRIPT), run_name="__main__")
     done = capsys.readouterr()

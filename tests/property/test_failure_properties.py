@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerncast import predict
 from kerncast.execute import profile_of, run_launch
 from kerncast.execute.recording import LaunchRecorder
-from kerncast.forecast import compile_launch, predict, profile
+from kerncast.forecast import compile_launch, profile_launch
 from kerncast.forecast.compiled_launch import gathered
 from kerncast.gpu import GPU, WARP_SIZE, load_gpu
 from kerncast.launch import Argument, Buffer, Fill, Launch, load_launches
@@ -203,7 +204,7 @@ SCHEDULERS = 4
 
 def test_no_forecast_is_faster_than_its_instructions_can_be_issued() -> None:
     gpu = load_gpu("rtx-3090")
-    machine = profile(launch("noise"), gpu).machine
+    machine = profile_launch(launch("noise"), gpu).machine
     assert machine
     instructions = sum(opcode.warp_instructions.value for opcode in machine.opcodes)
     least = instructions / (SCHEDULERS * gpu.sm_count * gpu.clock_hz)

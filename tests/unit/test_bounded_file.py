@@ -136,6 +136,7 @@ OWN_FILES = {
     "report/files/recorded_launches.py": "an array, to write",
     "compile/cache/store.py": "entries of the cache: by owner, size and checksum",
     "confinement.py": "places, not contents (O_PATH)",
+    "launch/given.py": "an array or a text of the program's own, to write",
     "machine/listing.py": "what the disassembler has written into a folder of ours, up to a limit",
     "measurements/table_files.py": "tables, to write",
     "models/jit_cache.py": "our own source files",

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from rich.markup import escape
 from rich.progress import Progress, TextColumn
 
-from kerncast.cli.shared.output import SafeConsole, json_text
+from kerncast.cli.shared.output import SafeConsole
 from kerncast.printable import json_escaped, markdown_text, message, printable, printable_lines, write_csv
+from kerncast.report.as_json import json_text
 from kerncast.report.tables import Table, markdown, print_table
 from kerncast.report.tables import TextColumn as Words
 from tests.helpers.places import FILES, PACKAGE, nodes_of

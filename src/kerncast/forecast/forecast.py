@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import BudgetExceededError, InputError, Refusal
-from kerncast.forecast.asked import Forecast, GPUsNoted, Options, timing_named
+from kerncast.forecast.asked import Forecast, GPUsNoted, Options
 from kerncast.forecast.cases import Choices, by_times, cases_of, launch_of, observation_of
 from kerncast.forecast.compiled_launch import Means, Progress, Source
 from kerncast.forecast.evidence import (
     Evidence,
-    GPUs,
     Subject,
     matched,
     measured_of,
-    observations,
     operators_of,
     read_evidence,
-    resolve_gpus,
 )
 from kerncast.forecast.gathered import Gathered, gather, no_memory, noted
 from kerncast.launch import Launch
@@ -44,7 +41,6 @@ from kerncast.profiles import KernelProfile, Origin
 if TYPE_CHECKING:
     from kerncast.forecast.learned import Found
     from kerncast.forecast.observed import Observed
-    from kerncast.observation import Observation
 
 #: Simulations of one launch that may come to nothing: each takes seconds, and on further GPUs the next one would, too.
 _MOST_LOST = 4
@@ -52,32 +48,6 @@ _NOT_TRIED = (
     f"on {_MOST_LOST} other GPUs it did not end within its budget, so that it was not tried on this one;"
     " naming this GPU alone may give another forecast"
 )
-
-
-def predict(
-    evidence: Evidence,
-    gpu: GPUs,
-    model: str | Path | None = None,
-    *,
-    measured: Sequence["str | Path | Observation"] = (),
-    **options: object,
-) -> list[Prediction]:
-    """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
-
-    ``evidence`` is a launch file, declared counts, a profiler's or tuner's file, a CSV of times or operators, a model
-    (.json), or launches, profiles, timed kernels or operators; ``gpu`` is a name, ``all``, a GPU, or several;
-    ``measured`` are texts such as "T4=1.23ms", files of times, and Observations; ``model`` is a name, or a trained
-    model's file (.kcm), whose evidence may be a table of features. Options: timing, level, clock (base, boost, default
-    or hertz), force, budget, reading, features.
-    """
-    if "timing" in options:
-        options["timing"] = options["operator_timing"] = timing_named(str(options["timing"]))
-    chosen = Options(None if model is None else str(model), measured=observations(measured), **options)  # type: ignore[arg-type]
-    own = not gpu and model is not None and is_model_file(str(model))  # rows of a table may name their GPUs
-    forecast = forecast_all(evidence, [] if own else resolve_gpus(gpu), chosen).whole()
-    if not forecast.predictions and forecast.first_refusal:
-        raise forecast.first_refusal
-    return list(forecast.predictions)
 
 
 def forecast_all(evidence: Evidence, gpus: GPUsNoted, options: Options, progress: Progress | None = None) -> Forecast:

@@ -11,7 +11,7 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import GPUError, InputError, MissingEvidenceError, Refusal
 from kerncast.forecast.compiled_launch import Progress, Source, compile_and_count
 from kerncast.forecast.evidence import Evidence, Subject
-from kerncast.forecast.profiling import profile
+from kerncast.forecast.profiling import profile_launch
 from kerncast.gpu import GPU, find_id, resolve_gpu
 from kerncast.launch import Launch
 from kerncast.measurements.feature_table import Floats
@@ -106,7 +106,7 @@ def _of_launch(
     launch = subject if isinstance(subject, Launch) else None
     kernel = subject.kernel or (launch.source.stem if launch else "")
     try:
-        counted = profile(subject, gpu) if isinstance(subject, Launch) else subject
+        counted = profile_launch(subject, gpu) if isinstance(subject, Launch) else subject
         kernel = counted.kernel
         impossible = check_fits(counted, gpu, force=asked.force)
         if model.file.header.base is not None:

@@ -19,7 +19,7 @@ _DEFAULT_ARCHITECTURE = "sm_70"
 _FIRST_WITH_COPIES = "sm_80"
 
 
-def profile(
+def profile_launch(
     launch: Launch | str | Path,
     gpu: str | Path | GPU | None = None,
     budget: Budget | None = None,

@@ -16,6 +16,7 @@ from kerncast.bounded_file import Bound, is_file, is_folder, place_of, read_text
 from kerncast.confinement import is_hidden, is_source
 from kerncast.errors import LaunchError
 from kerncast.launch.clusters import NO_CLUSTER, check_cluster
+from kerncast.launch.given import is_array, is_text, number_of, saved_array, written_source
 from kerncast.launch.sampling import Sampling, parse_sampling
 from kerncast.launch.seen_memory import Memory
 from kerncast.launch.tensor_maps import TensorTiles, parse_tensor_map
@@ -70,6 +71,9 @@ class Buffer:
     """how the kernel reads it, where it gets a texture or a surface instead of a pointer"""
     tiles: TensorTiles | None = None
     """box of it that one copy moves, where the kernel gets a tensor map instead of a pointer"""
+    is_typed: bool = False
+    """whether the parameter must point to elements of this type: an array of a program has one, a text may stand for
+    any memory"""
 
     @property
     def count(self) -> int:
@@ -297,6 +301,53 @@ class Launch:
         if self.cluster is not None:
             check_cluster(self.cluster, self.grid, self.label)
 
+    @classmethod
+    def of(  # noqa: PLR0913  one keyword per key of a launch file
+        cls,
+        source: str | Path,
+        *,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        kernel: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        shared_bytes: int = 0,
+        cluster: int | Sequence[int] | None = None,
+        cooperative: bool = False,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002  the key of launch files
+        defines: Mapping[str, bool | int | float | str] | None = None,
+        include: str | Path | Sequence[str | Path] = (),
+        std: str = DEFAULT_STANDARD,
+        fast_math: bool = False,
+        seed: int = 0,
+    ) -> "Launch":
+        """Return a launch of what a program holds: the keywords are the keys of a launch file.
+
+        ``source`` is a path, or the text of the source itself. Values of ``args`` and ``globals`` are numbers, arrays
+        (their contents now), bytes of a struct, and texts as in a launch file, such as "f32[1024] random". Raises
+        LaunchError.
+
+        >>> Launch.of("__global__ void f(float *x, int n) {}", grid=4, block=[16, 16], args={"x": 0, "n": 1}).block
+        (16, 16, 1)
+        """
+        where = f"launch of {kernel or 'the source'}"
+        folders = [include] if isinstance(include, str | Path) else include
+        return cls(
+            source=written_source(source) if isinstance(source, str) and is_text(source) else Path(source),
+            kernel=kernel,
+            grid=parse_extent(grid, "grid", where),
+            block=parse_extent(block, "block", where),
+            shared_bytes=_whole_number(shared_bytes, "shared_bytes", where),
+            arguments=_given_values(args or {}, f"{where}, argument"),
+            defines=_parse_defines(dict(defines or {}), where),
+            seed=_seed(seed, where),
+            include_dirs=tuple(_folder_of_headers(Path(each), where) for each in folders),
+            standard=check_standard(std, where),
+            fast_math=_boolean(fast_math, "fast_math", where),
+            globals=_given_values(globals or {}, f"{where}, global"),
+            cluster=None if cluster is None else parse_extent(cluster, "cluster", where),
+            cooperative=_boolean(cooperative, "cooperative", where),
+        )
+
     @property
     def work(self) -> tuple[object, ...]:
         """All that decides what its blocks do, beside the kernel: equal values, equal work."""
@@ -435,6 +486,25 @@ def _parse_values(row: Mapping[str, Any], words: tuple[str, str], where: str, fo
     )
 
 
+def _given_values(values: Mapping[str, Any], where: str) -> tuple[Argument, ...]:
+    return tuple(Argument(name, _given_value(value, f"{where} {name}")) for name, value in values.items())
+
+
+def _given_value(value: Any, where: str) -> Value:
+    """Return the value that a program gives: an array's contents are those of now."""
+    if isinstance(value, Buffer | Struct | Reference):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return Struct(bytes(value))
+    if not is_array(value):
+        return parse_value(value, where, Path())
+    number = number_of(value)
+    if number is not None:
+        return number
+    element, shape, path = saved_array(value, where)
+    return Buffer(element, shape, Fill("file", path=path), is_typed=True)
+
+
 def read_toml(file: Path) -> dict[str, Any]:
     """Return the table of a TOML file; raises LaunchError where it cannot be read."""
     return bounded_file.read_toml(file, _LAUNCH_FILE)
@@ -474,16 +544,15 @@ def _parse_source(text: str, file: Path) -> Path:
 def _parse_include(folders: object, file: Path) -> tuple[Path, ...]:
     if not isinstance(folders, list) or not all(isinstance(folder, str) and folder for folder in folders):
         raise LaunchError("include is not a list of folders", where=str(file), cure='Write include = ["../common"].')
-    found = tuple(expanded_path(file.parent, folder, str(file)) for folder in folders)
-    for folder in found:
-        if not is_folder(folder):
-            what = "is not a folder" if is_file(folder) else "does not exist"
-            raise LaunchError(
-                f"include folder {place_of(folder)} {what}",
-                where=str(file),
-                cure="Check the path: it is relative to this file.",
-            )
-    return found
+    return tuple(_folder_of_headers(expanded_path(file.parent, folder, str(file)), str(file)) for folder in folders)
+
+
+def _folder_of_headers(folder: Path, where: str) -> Path:
+    if is_folder(folder):
+        return folder
+    what = "is not a folder" if is_file(folder) else "does not exist"
+    cure = "Check the path: in a launch file it is relative to the file."
+    raise LaunchError(f"include folder {place_of(folder)} {what}", where=where, cure=cure)
 
 
 def _whole_number(value: object, name: str, where: str) -> int:

@@ -52,4 +52,8 @@ def installed(recorder: Recorder, benchmarks: Benchmarks) -> Iterator[None]:
             from kerncast.scripts.triton_driver import activated  # noqa: PLC0415  loads Triton
 
             stack.enter_context(activated(recorder, benchmarks))
+        if "numba.cuda.dispatcher" in sys.modules:
+            from kerncast.scripts.numba_kernels import installed as installed_numba  # noqa: PLC0415  loads Numba
+
+            stack.enter_context(installed_numba(recorder))
         yield

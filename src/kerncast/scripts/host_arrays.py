@@ -2,6 +2,8 @@
 
 import ctypes
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,3 +68,19 @@ def bytes_of(array: HostArray) -> Bytes:
     """Return the memory of an array, as a view."""
     kind = ctypes.c_uint8 * array.nbytes
     return np.ctypeslib.as_array(kind.from_address(array.address)) if array.nbytes else np.zeros(0, np.uint8)
+
+
+@contextmanager
+def restored(values: Sequence[object]) -> Iterator[None]:
+    """Let the memory of the arrays among some values hold in the end what it holds now."""
+    arrays: dict[int, HostArray] = {}
+    for number, value in enumerate(values):
+        with suppress(InputError):  # numbers are no arrays
+            array, _ = array_of(value, f"argument {number}")
+            arrays[array.address] = array
+    before = [(each, bytes_of(each).copy()) for each in arrays.values()]
+    try:
+        yield
+    finally:
+        for each, held in before:
+            bytes_of(each)[:] = held

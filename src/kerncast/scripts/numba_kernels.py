@@ -6,6 +6,7 @@ is seven words or more: two that are not used, its count, the bytes of one eleme
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -44,8 +45,33 @@ class DeviceArray(np.ndarray[Any, Any]):
         np.copyto(self, np.asarray(ary).reshape(self.shape))
 
 
+Patch = tuple[Any, str, Any]
+"""object, attribute, and the value that it gets"""
+
+
 def install(recorder: Recorder) -> None:
     """Make the recorder Numba's GPU; raises InputError for a Numba without the package of its kernels."""
+    for owner, name, value in _patches(recorder):
+        setattr(owner, name, value)
+
+
+@contextmanager
+def installed(recorder: Recorder) -> Iterator[None]:
+    """Make the recorder Numba's GPU for a time."""
+    patches = _patches(recorder)
+    before = [(owner, name, vars(owner).get(name)) for owner, name, _ in patches]
+    install(recorder)
+    try:
+        yield
+    finally:
+        for owner, name, value in before:
+            if value is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+def _patches(recorder: Recorder) -> list[Patch]:
     try:
         cuda: Any = import_module("numba.cuda")
         kind: Any = import_module("numba.cuda.dispatcher").CUDADispatcher
@@ -61,9 +87,20 @@ def install(recorder: Recorder) -> None:
         threads = tpb or _THREADS_OF_FORALL
         return configure(own, -(-tasks // threads), threads, stream, sharedmem)
 
-    kind.configure, kind.forall = configure, forall
-    kind.compile = lambda _own, _types: None  # signatures are those of the launches' arguments
-    _dress(cuda, recorder)
+    def call(own: Any, arguments: Any, shape: Any) -> None:  # of a launcher that was made before
+        _Configured(own, recorder, (shape.griddim, shape.blockdim, shape.sharedmem))(*arguments)
+
+    answers = {
+        "configure": configure, "forall": forall, "call": call,
+        "compile": lambda _own, _types: None,  # signatures are those of the launches' arguments
+    }  # fmt: skip
+
+    def of_tasks(own: Any, *arguments: Any) -> None:  # same
+        forall(own.dispatcher, own.ntasks, own.thread_per_block, 0, own.sharedmem)(*arguments)
+
+    own = [(kind, name, answer) for name, answer in answers.items()]
+    own.append((import_module("numba.cuda.dispatcher").ForAll, "__call__", of_tasks))
+    return [*own, *((cuda, name, answer) for name, answer in _face(recorder).items())]
 
 
 class _Configured:
@@ -100,7 +137,8 @@ def _compiled(dispatcher: Any, types: tuple[Any, ...], architecture: int) -> str
     """Return the PTX of a kernel for arguments of some types, with its own name."""
     cuda: Any = import_module("numba.cuda")
     known = dispatcher.__dict__.setdefault("_kerncast", {})
-    if types not in known:
+    key = types, architecture
+    if key not in known:
         options = dispatcher.targetoptions
         chosen = {name: options[name] for name in ("fastmath", "opt", "launch_bounds") if options.get(name) is not None}
         capability = divmod(architecture, 10)
@@ -108,8 +146,8 @@ def _compiled(dispatcher: Any, types: tuple[Any, ...], architecture: int) -> str
         if isinstance(text, bytes):
             text = text.decode()
         (mangled,) = entries_of(text)
-        known[types] = text.replace(mangled, dispatcher.py_func.__name__)
-    found: str = known[types]
+        known[key] = text.replace(mangled, dispatcher.py_func.__name__)
+    found: str = known[key]
     return found
 
 
@@ -142,8 +180,8 @@ def _of_array(value: npt.NDArray[Any], name: str) -> Iterator[Parameter]:
     yield from (_WORD.pack(each) for each in (*value.shape, *value.strides))
 
 
-def _dress(cuda: Any, recorder: Recorder) -> None:
-    """Let Numba's interface to the GPU work on memory of this machine."""
+def _face(recorder: Recorder) -> Mapping[str, Callable[..., Any]]:
+    """Return Numba's interface to the GPU, which works on memory of this machine."""
     gpu = recorder.shared.settings.gpu
     capability = divmod(gpu.architecture.number, 10)
 
@@ -167,7 +205,7 @@ def _dress(cuda: Any, recorder: Recorder) -> None:
     def empty(shape: Any, dtype: Any = np.float64, *_: Any, **__: Any) -> DeviceArray:
         return np.empty(shape, dtype).view(DeviceArray)
 
-    answers: Mapping[str, Callable[..., Any]] = {
+    return {
         "to_device": moved, "device_array": empty, "pinned_array": empty, "mapped_array": empty, "managed_array": empty,
         "device_array_like": made, "pinned_array_like": made, "as_cuda_array": lambda value, **_: value,
         "is_cuda_array": lambda value: isinstance(value, DeviceArray), "synchronize": lambda *_: None,
@@ -175,8 +213,6 @@ def _dress(cuda: Any, recorder: Recorder) -> None:
         "select_device": lambda _number: device(), "stream": _Stream, "default_stream": _Stream, "event": _Event,
         "event_elapsed_time": lambda _start, _end: float("nan"),
     }  # fmt: skip
-    for name, answer in answers.items():
-        setattr(cuda, name, answer)
 
 
 class _Event:

@@ -1,12 +1,13 @@
 """Forecasts of a script's launches: it runs once for each architecture, and for each GPU where it asks for the GPU."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from kerncast.child_process import Progress
-from kerncast.errors import KerncastError, Refusal
+from kerncast.errors import InputError, KerncastError, Refusal
 from kerncast.forecast import Forecast, Options, forecast_all
 from kerncast.forecast.asked import GPUsNoted
 from kerncast.launch import Launch
@@ -34,17 +35,38 @@ class ScriptForecast:
     remarks: tuple[str, ...]
 
 
+class Asking(Protocol):
+    """What was recorded for a GPU, and whether the GPU itself was asked about."""
+
+    @property
+    def asks_for_gpu(self) -> bool:
+        """Whether another GPU of the architecture may have other launches."""
+
+
+Found = TypeVar("Found", bound=Asking)
+
+
+def for_each_architecture(gpus: GPUsNoted, record: Callable[[int], Found]) -> Iterator[tuple[tuple[int, ...], Found]]:
+    """Yield what ``record`` finds for the number of a GPU, with the numbers of all GPUs that it stands for."""
+    left = list(range(len(gpus)))
+    while left:
+        found = record(left[0])
+        architecture = gpus[left[0]][0].architecture.number
+        alike = [n for n in left if gpus[n][0].architecture.number == architecture]
+        own = tuple(alike[:1] if found.asks_for_gpu else alike)
+        left = [n for n in left if n not in own]
+        yield own, found
+
+
 def recordings_for(
     script: Script, gpus: GPUsNoted, folder: Path, progress: Progress | None = None
 ) -> Iterator[ForGPUs]:
     """Yield recordings of a script, compiled for each architecture among the GPUs; raises as ``record_script`` does."""
-    left = list(range(len(gpus)))
-    while left:
-        first = gpus[left[0]][0]
-        found = record_script(script, first, folder / f"{left[0]}.kc", progress)
-        alike = [n for n in left if gpus[n][0].architecture.number == first.architecture.number]
-        own = tuple(alike[:1] if found.asks_for_gpu else alike)
-        left = [n for n in left if n not in own]
+
+    def record(number: int) -> Recorded:
+        return record_script(script, gpus[number][0], folder / f"{number}.kc", progress)
+
+    for own, found in for_each_architecture(gpus, record):
         yield ForGPUs(own, found)
 
 
@@ -64,18 +86,34 @@ def forecast_script(
             tunings += each.recorded.tunings
             remarks |= dict.fromkeys(recording.remarks)
             failed = failed or each.recorded.failed
-    return ScriptForecast(_joined([part for _, part in parts], gpus, failed), tuple(tunings), tuple(remarks))
+    return ScriptForecast(joined([part for _, part in parts], gpus, failed), tuple(tunings), tuple(remarks))
 
 
-def launches_for(script: Script, gpus: GPUsNoted, folder: Path, progress: Progress | None = None) -> Sequence[Launch]:
-    """Return a script's launches as they are on the first GPU; the recording lies in the folder."""
+def launches_of_script(path: Path, gpus: GPUsNoted, folder: Path, progress: Progress | None = None) -> Sequence[Launch]:
+    """Return a script's launches for GPUs of one architecture, as they are on the first.
+
+    The recording lies in the folder. Raises InputError for none, and for GPUs of several architectures.
+    """
+    if not gpus:
+        cure = "Name one with --gpu."
+        raise InputError("a script is compiled for a GPU, and none is named", where=str(path), cure=cure)
+    check_one_architecture(path, gpus)
+    script = Script(path)
     found = record_script(script, gpus[0][0], folder / "script.kc", progress)
     if found.failed is not None:
         raise found.failed
     return launches_of(read_recording(found.recording))
 
 
-def _joined(parts: Sequence[Forecast], gpus: GPUsNoted, failed: KerncastError | None) -> Forecast:
+def check_one_architecture(path: Path, gpus: GPUsNoted) -> None:
+    """Raise InputError for GPUs of several architectures."""
+    if len({gpu.architecture.number for gpu, _ in gpus}) > 1:
+        cure = "Name GPUs of one architecture, or ask kerncast predict, which compiles for each."
+        what = "a script is compiled for one architecture, and the GPUs have several"
+        raise InputError(what, where=str(path), cure=cure)
+
+
+def joined(parts: Sequence[Forecast], gpus: GPUsNoted, failed: KerncastError | None = None) -> Forecast:
     """Return one forecast, launch by launch, in the order of the GPUs."""
     order = {gpu.id: number for number, (gpu, _) in enumerate(gpus)}
     pairs = [pair for part in parts for pair in zip(part.predictions, part.cases, strict=True)]

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -135,6 +136,10 @@ def device_properties(gpu: GPU) -> dict[str, int]:
     }  # fmt: skip
 
 
+#: Triton keeps compiled kernels, with what launches them, by the number of a device: each recording is one of its own.
+_DEVICES = count()
+
+
 class _Driver:
     """The active driver of Triton."""
 
@@ -142,6 +147,7 @@ class _Driver:
         from triton.backends.compiler import GPUTarget  # noqa: PLC0415  an extra
 
         self._gpu = recorder.shared.settings.gpu
+        self._number = next(_DEVICES)
         self._target = GPUTarget("cuda", self._gpu.architecture.number, 32)
         self._benchmarks = benchmarks
         self.utils = _Utils(recorder)
@@ -152,7 +158,7 @@ class _Driver:
         return True
 
     def get_current_device(self) -> int:
-        return 0
+        return self._number
 
     def set_current_device(self, device: int) -> None:
         del device

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kerncast.caveats import Caveat
 from kerncast.errors import Refusal
-from kerncast.forecast import Forecast, Means, Options, forecast_all, profile
+from kerncast.forecast import Forecast, Means, Options, forecast_all, profile_launch
 from kerncast.forecast.compiled_launch import Source, compile_and_count
 from kerncast.forecast.gathered import in_limits
 from kerncast.gpu import GPU
@@ -148,7 +148,7 @@ def executed_features(launch: Launch, part: GPU, gpu: GPU, means: Means | None =
     """
     found = in_limits(
         KernelProfile,
-        lambda inside: profile(launch, part, inside.budget, inside.progress),
+        lambda inside: profile_launch(launch, part, inside.budget, inside.progress),
         [launch],
         means or Means(),
     )

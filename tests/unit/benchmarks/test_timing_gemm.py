@@ -8,8 +8,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-import kerncast
 from kerncast.execute import Budget, WholeGrid, execute
+from kerncast.forecast import profile_launch
 from kerncast.profiles.counts import FP32_FLOPS
 from tests.helpers.places import ROOT
 from tests.helpers.programs import arguments_before, compiled
@@ -60,7 +60,7 @@ def test_each_configuration_multiplies_right(load: Load, changes: dict[str, int]
 
 def test_an_addition_and_a_product_per_step_and_three_operations_per_result(load: Load) -> None:
     launch = load("timing_gemm").gemm_launch(row(), SIDE)
-    counts = kerncast.profile(launch, budget=Budget.for_sample(0.05)).counts
+    counts = profile_launch(launch, budget=Budget.for_sample(0.05)).counts
     assert counts[FP32_FLOPS].value == pytest.approx(2 * SIDE**3 + 3 * SIDE**2)
 
 

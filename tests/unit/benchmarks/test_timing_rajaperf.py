@@ -10,9 +10,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-import kerncast
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.execute import Budget
+from kerncast.forecast import profile_launch
 from kerncast.launch import Launch, Reference
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.profiles.counts import DRAM_BYTES_ONCE, FP64_FLOPS
@@ -56,7 +56,7 @@ def row(kernel: str, us_per_rep: float, launches: int = 1, **changes: object) ->
 
 def totals(launches: Iterable[Launch]) -> tuple[float, float]:
     """Return the floating-point operations and the bytes of all launches."""
-    counts = [kerncast.profile(launch, budget=Budget.for_sample(0.02)).counts for launch in launches]
+    counts = [profile_launch(launch, budget=Budget.for_sample(0.02)).counts for launch in launches]
     return sum(each[FP64_FLOPS].value for each in counts), sum(each[DRAM_BYTES_ONCE].value for each in counts)
 
 

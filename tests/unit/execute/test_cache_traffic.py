@@ -12,7 +12,7 @@ from kerncast.caveats import CaveatKind
 from kerncast.errors import KernelFault, Refusal
 from kerncast.execute import Budget, WholeGrid, profile_of, recording, run_launch
 from kerncast.execute.on_gpu import with_gpu
-from kerncast.forecast import compile_launch
+from kerncast.forecast import compile_launch, profile_launch
 from kerncast.launch import Argument, Launch, parse_extent, parse_value
 from kerncast.profiles import Count, KernelProfile
 from kerncast.profiles.counts import (
@@ -108,7 +108,7 @@ class Found:
 
 
 def on(gpu: str, where: Launch, budget: Budget | None = None) -> Found:
-    return Found(kerncast.profile(where, gpu, budget))
+    return Found(profile_launch(where, gpu, budget))
 
 
 def values(found: Found, *names: str) -> list[float]:
@@ -250,7 +250,7 @@ def test_what_a_launch_leaves_dirty_fits_l2(source: Path, seconds: float) -> Non
 def test_blocks_run_on_fresh_memory(source: Path) -> None:
     """What the kernel loops over is used up by the first run; a second one on the same memory would find nothing."""
     where = launch(source, "drain", [64], [64], left="i32[4096] randint(5, 6)", x="f32[8,1024] iota", y="f32[4096]")
-    found = kerncast.profile(where, "titan-v")
+    found = profile_launch(where, "titan-v")
     assert found.caches is not None
     assert found.counts[L1_LOAD_SECTORS].value == found.counts[GLOBAL_LOAD_SECTORS].value
 
@@ -259,7 +259,7 @@ def test_blocks_that_change_what_they_read_are_never_run_twice(source: Path, mon
     """A log that is too small for a chunk ends the recording of such a kernel; it must not run on used-up memory."""
     monkeypatch.setattr(recording, "_EVENTS_PER_LOG", 1000)
     where = launch(source, "countdown", [16], [64], left=f"i32[{16 * 64 * 32}] randint(3, 40)")
-    found = kerncast.profile(where, "t4", WholeGrid())
+    found = profile_launch(where, "t4", WholeGrid())
     asked = found.counts[GLOBAL_LOAD_SECTORS]
     assert asked.value > 16 * 1000
     if found.caches is not None:
@@ -299,7 +299,7 @@ def test_intervals_are_in_order_and_hold_the_truth(source: Path, gpu: str, secon
 def test_a_launch_that_the_gpu_cannot_run_is_refused(source: Path) -> None:
     too_large = replace(add_of(source, 2**20), shared_bytes=200 * 1024)
     with pytest.raises(Refusal, match=r"cannot run on TITAN V: .* 204800 bytes of shared memory"):
-        kerncast.profile(too_large, "titan-v")
+        profile_launch(too_large, "titan-v")
 
 
 def test_a_fault_that_only_the_window_meets_is_one(source: Path) -> None:
@@ -307,18 +307,18 @@ def test_a_fault_that_only_the_window_meets_is_one(source: Path) -> None:
     n = 2**18
     where = launch(source, "astray", [n // 32], [32], y=f"f32[{n}]", bad=n // 64 + 6, n=n)
     few = Budget(sample_seconds=0.002)
-    assert kerncast.profile(where, None, few).counts.get(FP32_FLOPS) == Count.exact(0)
+    assert profile_launch(where, None, few).counts.get(FP32_FLOPS) == Count.exact(0)
     with pytest.raises(KernelFault, match=r"block \(4102, 0, 0\).* is out of bounds"):
-        kerncast.profile(where, "titan-v", few)
+        profile_launch(where, "titan-v", few)
 
 
 def test_more_accesses_than_can_be_recorded_are_said(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "_MOST_EVENTS", 10)
-    found = kerncast.profile(add_of(source, 2**16), "titan-v")
+    found = profile_launch(add_of(source, 2**16), "titan-v")
     assert found.caches is None
     assert "can be recorded" in str(only(found.caveats, CaveatKind.CACHES_NOT_SIMULATED).details["reason"])
 
 
 def test_equal_input_gives_equal_caches(source: Path) -> None:
-    found: list[KernelProfile] = [kerncast.profile(transpose_of(source, 512), "titan-v") for _ in range(2)]
+    found: list[KernelProfile] = [profile_launch(transpose_of(source, 512), "titan-v") for _ in range(2)]
     assert found[0] == found[1]

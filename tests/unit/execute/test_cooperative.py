@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kerncast import predict
 from kerncast.caveats import CaveatKind
 from kerncast.errors import LaunchError, UnsupportedError
 from kerncast.execute import WholeGrid, execute, profile_of
 from kerncast.execute.sampling.run import EngineName
 from kerncast.execute.setup.dataflow import waiting_blocks
-from kerncast.forecast import predict
 from kerncast.gpu import launch_overhead_s
 from kerncast.launch import Launch, parse_launches
 from tests.helpers.execute_helpers import compiled, launch

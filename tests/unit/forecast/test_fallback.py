@@ -21,7 +21,7 @@ from kerncast.errors import (
 )
 from kerncast.execute import recording, run_launch
 from kerncast.execute.native import TooLargeError
-from kerncast.forecast import Options, forecast, forecast_all, profiling, resolve_gpus
+from kerncast.forecast import Options, forecast, forecast_all, profile_launch, profiling, resolve_gpus
 from kerncast.models.sm import simulate as simulator
 from kerncast.models.sm.simulate import prepare
 from kerncast.prediction import Prediction
@@ -108,7 +108,7 @@ def test_a_gpu_of_which_too_little_is_known() -> None:
 
 
 def test_counts_have_no_simulation() -> None:
-    profile = kerncast.profile(SAXPY)
+    profile = profile_launch(SAXPY)
     with pytest.raises(MissingEvidenceError, match="comes without its source"):
         kerncast.predict(profile, "TITAN V", model="simulation")
 
@@ -153,7 +153,7 @@ def test_blocks_that_wait_for_others_end_soon(tmp_path: Path) -> None:
     (found,) = kerncast.predict(path, "TITAN V")
     assert found.model == "roofline"
     assert "did not end within" in reason(found)
-    profile = kerncast.profile(path, gpu="TITAN V")
+    profile = profile_launch(path, gpu="TITAN V")
     assert profile.warp_states is None
     assert CaveatKind.WARP_STATES_NOT_SIMULATED in kinds(profile.caveats)
 
@@ -181,7 +181,7 @@ def test_a_simulated_forecast_imports_no_library_of_other_tasks(tmp_path: Path) 
 
 def test_the_duration_of_a_profile_is_the_forecast_of_what_a_profiler_times() -> None:
     (found,) = kerncast.predict(SAXPY, "TITAN V", timing="profiler")
-    states = kerncast.profile(SAXPY, gpu="TITAN V").warp_states
+    states = profile_launch(SAXPY, gpu="TITAN V").warp_states
     assert states is not None
     assert states.seconds == pytest.approx(found.seconds, rel=1e-12)
     # A scheduler issues for one warp at a time, and what its warps do adds up to the time that they are there.
@@ -189,7 +189,7 @@ def test_the_duration_of_a_profile_is_the_forecast_of_what_a_profiler_times() ->
     assert selected == states.issued
     assert sum(line.warp_cycles for line in states.lines) == pytest.approx(states.warp_cycles)
     assert states.warp_cycles <= 64 * states.simulated_cycles
-    assert {line.line for line in states.lines} <= {line.line for line in kerncast.profile(SAXPY).lines}
+    assert {line.line for line in states.lines} <= {line.line for line in profile_launch(SAXPY).lines}
 
 
 def test_a_profile_executes_its_sample_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_a_profile_executes_its_sample_once(monkeypatch: pytest.MonkeyPatch) -> 
         return run_launch(*each)
 
     monkeypatch.setattr(profiling, "run_launch", counted)
-    profile = kerncast.profile(SAXPY, gpu="TITAN V")
+    profile = profile_launch(SAXPY, gpu="TITAN V")
     assert profile.warp_states is not None
     assert profile.caches is not None
     assert len(runs) == 1

@@ -1,7 +1,9 @@
 """Public names, JSON fields and their types are a promise: a change here is a change for users."""
 
+import importlib
 import json
 from dataclasses import fields
+from inspect import isfunction, signature
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,9 @@ FIVE = ["GTX TITAN Black", "GTX TITAN X", "TITAN V", "RTX 2080 Ti", "RTX 4070"]
 
 def test_public_names() -> None:
     assert list(kerncast.__all__) == [
-        "GPU", "Budget", "KerncastError", "KernelProfile", "Launch", "Prediction", "Timing", "__version__", "list_gpus",
-        "load_gpu", "load_launches", "predict", "profile", "record",
+        "GPU", "Argument", "Budget", "Comparison", "Forecasts", "KerncastError", "KernelProfile", "Launch",
+        "Occupancies", "Prediction", "Profile", "Sensitivities", "Timing", "__version__", "compare", "list_gpus",
+        "load_gpu", "load_launches", "occupancy", "predict", "profile", "record", "sensitivity",
     ]  # fmt: skip
     assert all(getattr(kerncast, name) is not None for name in kerncast.__all__)
     assert set(dir(kerncast)) == set(kerncast.__all__)
@@ -34,8 +37,40 @@ def test_public_names() -> None:
 
 def test_predict_and_profile_stay_functions_after_every_import() -> None:
     kerncast.predict(KERNELS / "gpusd_declared.toml", "t4")
-    assert callable(kerncast.predict)
-    assert callable(kerncast.profile)
+    importlib.import_module("kerncast.occupancy")
+    importlib.import_module("kerncast.occupancy.advice")
+    for name in ("compare", "occupancy", "predict", "profile", "record", "sensitivity"):
+        assert isfunction(getattr(kerncast, name))
+
+
+KEYWORDS = {
+    "predict": (
+        "evidence gpu model args measured timing level clock force budget features kernel launch_skip launch_count"
+        " source_gpu source progress"
+    ),
+    "profile": "evidence gpu args budget late progress",
+    "compare": "evidence gpu args price sort against timing clock budget progress",
+    "occupancy": "evidence gpu block registers shared static_shared barriers cluster carveout progress",
+    "sensitivity": "evidence gpu parameters advice level timing clock budget progress",
+    "record": "work gpu",
+    "load_gpu": "name_or_path",
+    "load_launches": "path",
+    "list_gpus": "",
+}
+
+
+@pytest.mark.parametrize(("verb", "keywords"), KEYWORDS.items())
+def test_keywords_of_the_verbs(verb: str, keywords: str) -> None:
+    found = signature(getattr(kerncast, verb)).parameters.values()
+    assert [each.name for each in found] == keywords.split()
+    assert not [each for each in found if each.kind is each.VAR_KEYWORD]
+
+
+def test_an_unknown_keyword_names_the_nearest() -> None:
+    with pytest.raises(TypeError, match=r"predict\(\) has no keyword 'levle'. Did you mean level\?"):
+        kerncast.predict("k.toml", "t4", levle=0.9)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"no keyword 'x'. Known: evidence, gpu, "):
+        kerncast.occupancy(x=1)  # type: ignore[call-arg]
 
 
 def test_fields_of_a_prediction() -> None:
@@ -97,8 +132,6 @@ def test_predict_options() -> None:
     assert slow.high / slow.low < boost.high / boost.low
     with pytest.raises(InputError):
         kerncast.predict(path, "TITAN V", level=1.0)
-    with pytest.raises(TypeError):
-        kerncast.predict(path, "TITAN V", levle=0.9)
     with pytest.raises(GPUError, match=r"nearest|Known"):
         kerncast.predict(path, "TITAN W")
 

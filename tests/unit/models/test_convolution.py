@@ -12,7 +12,7 @@ import pytest
 import kerncast
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, LaunchError, MissingEvidenceError, UnsupportedError
-from kerncast.forecast import Choices, LaunchCases, ProfileCases
+from kerncast.forecast import Choices, LaunchCases, ProfileCases, profile_launch
 from kerncast.gpu import GPU, load_architecture, load_gpu
 from kerncast.launch import Argument, Launch, load_launches
 from kerncast.models import Case, Question, model_named
@@ -195,7 +195,7 @@ def test_blocks_at_a_time_are_those_of_the_occupancy_calculator(block: int) -> N
 
 def test_our_kernel_executes_the_measured_operations() -> None:
     """What the executor counts is what the paper's profiler counted: the formula, and one rectifier per output."""
-    counted = kerncast.profile(EXAMPLE).counts.get(FP32_FLOPS)
+    counted = profile_launch(EXAMPLE).counts.get(FP32_FLOPS)
     assert counted is not None
     assert counted.value == layer().flops + layer().outputs == int(ACTUAL[3]["flops"])
 

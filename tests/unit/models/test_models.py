@@ -7,6 +7,7 @@ import pytest
 import kerncast
 from kerncast.caveats import CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
+from kerncast.forecast import profile_launch
 from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case, Question, model_named
 from kerncast.models.base import interval_factor
@@ -135,7 +136,7 @@ def test_the_interval_factor_of_a_normal_error() -> None:
 
 def test_code_for_another_generation_widens_the_interval() -> None:
     """As for a Kepler GPU whose code is compiled for sm_50, because the extra that compiles for sm_35 is missing."""
-    profile = kerncast.profile(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
+    profile = profile_launch(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
     gtx980, k40 = (load_gpu(name).at_clock("default") for name in ("gtx-980", "k40"))
     own = Roofline().predict(Case(profile, gtx980), Question())
     foreign = Roofline().predict(Case(profile, k40), Question())
@@ -168,6 +169,6 @@ def test_a_working_set_far_above_l2_is_as_sure_warm_as_cold(gpu_id: str) -> None
 
 
 def test_foreign_code_is_said() -> None:
-    profile = kerncast.profile(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
+    profile = profile_launch(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
     found = Roofline().predict(Case(profile, load_gpu("k40")), Question())
     assert only(found.caveats, CaveatKind.CODE_OF_OTHER_GENERATION).subject == "sm_52"

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kerncast import profile
+from kerncast.forecast import profile_launch
 from kerncast.gpu import load_gpu
 from kerncast.launch import load_launches
 from kerncast.metrics import metrics_of
@@ -28,7 +28,7 @@ def test_what_is_read_again_does_what_was_recorded(tmp_path: Path) -> None:
     recorded = launches_of(written(tmp_path, [(0, 512), (1, 512)]))
     for one, other in zip(again, recorded, strict=True):
         assert (one.kernel, one.grid, one.block) == (other.kernel, other.grid, other.block)
-        counted = [[each.count for each in metrics_of(profile(launch, GPU), GPU)] for launch in (one, other)]
+        counted = [[each.count for each in metrics_of(profile_launch(launch, GPU), GPU)] for launch in (one, other)]
         assert counted[0] == counted[1]
 
 

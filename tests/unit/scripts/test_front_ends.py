@@ -3,6 +3,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +146,7 @@ def test_launches_of_this_program_are_recorded(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "doubling.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # unset, Triton 3.9 warns
     double = import_module("doubling").double
 
     x = np.arange(1000, dtype=np.float32)
@@ -152,3 +154,61 @@ def test_launches_of_this_program_are_recorded(tmp_path: Path, monkeypatch: pyte
     np.testing.assert_array_equal(x, 2 * np.arange(1000, dtype=np.float32))
     (forecast,) = kerncast.predict(launch, "a100-sxm-80gb")
     assert 1e-6 < forecast.seconds < 1e-5
+
+
+TUNED = """
+@triton.autotune([triton.Config({"BLOCK": 1024}), triton.Config({"BLOCK": 64}, num_warps=1)], key=["n"])
+@triton.jit
+def tuned(x_ptr, n, f, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + at, tl.load(x_ptr + at, mask=at < n) * f, mask=at < n)
+"""
+
+
+@needs_triton
+def test_launchers_of_triton_are_compiled_and_tuned_for_each_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tripling.py").write_text(MODULE + TUNED, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # unset, Triton 3.9 warns
+    module = import_module("tripling")
+
+    x = np.arange(2**20, dtype=np.float32)
+    args = {"x_ptr": Tensor(x), "n": x.size, "f": 3.0}
+    both = kerncast.predict(module.double[(1024,)], ["a100-sxm-80gb", "h100-sxm"], args={**args, "BLOCK": 1024})
+    compiled = [case.profile.resources for case in both.forecast.profiled]
+    assert [each.architecture for each in compiled if each] == ["sm_80", "sm_90a"]
+    assert kerncast.predict(module.double[(1024,)], "h100-sxm", args={**args, "BLOCK": 1024})[0] == both[1]
+    launched = [
+        (len(found), found[0].seconds)
+        for found in (_of(module.tuned, args, gpu) for gpu in ("a100-sxm-80gb", "h100-sxm"))
+    ]
+    assert launched == [(1, both[0].seconds), (1, both[1].seconds)]
+    np.testing.assert_array_equal(x, np.arange(2**20, dtype=np.float32))
+
+
+def _of(kernel: Any, args: dict[str, Any], gpu: str) -> kerncast.Forecasts:
+    return kerncast.predict(kernel[lambda meta: (-(-args["n"] // meta["BLOCK"]),)], gpu, args=args)
+
+
+@needs_numba
+def test_launchers_of_numba_are_evidence_in_this_program() -> None:
+    cuda = import_module("numba.cuda")
+
+    @cuda.jit  # type: ignore[untyped-decorator]
+    def scale(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32], f: float) -> None:
+        i = cuda.grid(1)
+        if i < a.size:
+            b[i] = a[i] * f
+
+    a = np.arange(100_000, dtype=np.float32)
+    b = np.zeros_like(a)
+    kerncast.record(lambda: scale[400, 256](a, b, 2.5), "h100-sxm")
+    np.testing.assert_array_equal(b, a * 2.5)
+    b[:] = 0
+    by_block = kerncast.predict(scale[391, 256], ["a100-sxm-80gb", "h100-sxm"], args=(a, b, 2.5))
+    assert len(by_block) == 2
+    assert not b.any()
+    assert kerncast.predict(scale.forall(100_000), ["a100-sxm-80gb", "h100-sxm"], args=(a, b, 2.5)) == by_block

@@ -1,15 +1,12 @@
 """kerncast occupancy: how many blocks an SM holds, what limits them, and what would change that."""
 
-import math
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.shared.options import SOURCES, AsJson, Cluster, Quiet, extent
+from kerncast.cli.shared.options import AsJson, Cluster, Quiet, extent
 from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, write_text
 from kerncast.errors import InputError
 
@@ -22,31 +19,6 @@ _MOST = 2**31 - 1
 #: With more cases than this, only the table is printed.
 _MOST_DETAILED = 3
 _STDOUT = Path("-")
-#: A number alone, such as 980, is a name of GPUs.
-_CAPABILITY = re.compile(r"sm_([1-9][0-9]{1,2})[af]?|([1-9][0-9]?)\.([0-9])", re.ASCII | re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Values of a block on the command line; None: those of the launch or of the compiler."""
-
-    block: int | None
-    registers: int | None
-    shared: int | None
-    static_shared: int | None
-    barriers: int | None
-    cluster: str | None = None
-
-    @property
-    def cluster_blocks(self) -> int | None:
-        """Blocks of a cluster; raises InputError for one that no GPU runs."""
-        from kerncast.launch import check_cluster  # noqa: PLC0415
-
-        if self.cluster is None:
-            return None
-        cluster = extent(self.cluster, "cluster")
-        check_cluster(cluster, cluster, "--cluster")
-        return math.prod(cluster)
 
 
 def command(  # noqa: PLR0913  each parameter is one option
@@ -79,16 +51,15 @@ def command(  # noqa: PLR0913  each parameter is one option
     quiet: Quiet = False,
 ) -> int:
     """Show resident blocks and warps per SM, the resource that limits them, and what would change that."""
-    from kerncast.gpu import parse_carveout  # noqa: PLC0415
+    from kerncast.api.resident import Given, cases_of, cluster_blocks, read_launch_file, targets_of  # noqa: PLC0415
 
     _check_curves(curves)
-    wish = None if carveout is None else parse_carveout(carveout)
-    given = Given(block, registers, shared, static_shared, barriers, cluster)
-    targets, caveats = _targets(gpu or ())
+    blocks = None if cluster is None else cluster_blocks(extent(cluster, "cluster"))
+    given = Given(block, registers, shared, static_shared, barriers, blocks, carveout)
+    targets, caveats = targets_of(gpu or ())
     with progress_on_stderr(quiet=quiet) as progress:
-        cases = [replace(case, wish=wish) for case in _cases(launch, given, targets, progress)]
-        for case in cases:
-            _check_static(case)
+        launches = None if launch is None else read_launch_file(launch)
+        cases = cases_of(launches, given, targets, progress)
         if curves is not None and curves != _STDOUT:
             if progress is not None:
                 progress(f"drawing {curves}", 0, 0)
@@ -101,18 +72,9 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 
 def _print_json(cases: "Sequence[OccupancyCase]", caveats: "list[Caveat]", *, with_curves: bool) -> None:
-    from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
-    from kerncast.report.occupancy.tables import occupancy_object, occupancy_sentences  # noqa: PLC0415
-    from kerncast.report.words import sentence_fields  # noqa: PLC0415
+    from kerncast.report.occupancy.tables import occupancies_object  # noqa: PLC0415
 
-    objects = [occupancy_object(case, with_curves=with_curves) for case in cases]
-    emit_json(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "occupancies": objects,
-            **sentence_fields(occupancy_sentences(caveats, cases)),
-        }
-    )
+    emit_json(occupancies_object(cases, caveats, with_curves=with_curves))
 
 
 def _print_text(cases: "Sequence[OccupancyCase]", caveats: "list[Caveat]", *, with_curves: bool) -> None:
@@ -159,81 +121,3 @@ def _check_curves(path: Path | None) -> None:
     endings = (*FORMATS, ".csv")
     if path is not None and path != _STDOUT and path.suffix.lower() not in endings:
         raise InputError(f"{path} is not a name for curves", cure=f"End it in {', '.join(endings)}, or give -.")
-
-
-def _check_static(case: "OccupancyCase") -> None:
-    most, found = case.architecture.shared_bytes_per_block, case.request.static_shared_bytes
-    if found > most:
-        raise InputError(
-            f"{found} bytes of static shared memory are over the {most} that a kernel can declare",
-            where=case.name,
-            cure="Make it dynamic: --shared.",
-        )
-
-
-def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[Caveat]]":
-    """Return a case for each GPU or compute capability, with any block for now, and what was assumed."""
-    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
-    from kerncast.gpu import load_architecture  # noqa: PLC0415
-    from kerncast.occupancy import BlockRequest  # noqa: PLC0415
-    from kerncast.occupancy.advice import OccupancyCase  # noqa: PLC0415
-
-    any_block = BlockRequest(1, 0)
-    capabilities = [match for name in named if (match := _CAPABILITY.fullmatch(name))]
-    others = [name for name in named if not _CAPABILITY.fullmatch(name)]
-    resolved = resolve_gpus(others) if others or not capabilities else []
-    cases = [OccupancyCase(any_block, gpu.architecture, gpu) for gpu, _ in resolved]
-    ids = dict.fromkeys(f"sm_{match[1] or match[2] + match[3]}" for match in capabilities)
-    cases += [OccupancyCase(any_block, load_architecture(name)) for name in ids]
-    return cases, [caveat for _, assumed in resolved for caveat in assumed]
-
-
-def _cases(
-    path: Path | None, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
-) -> "list[OccupancyCase]":
-    from kerncast.occupancy import BlockRequest  # noqa: PLC0415
-
-    if path is not None:
-        return _from_launches(path, given, targets, progress)
-    if given.block is None or given.registers is None:
-        raise InputError("neither a launch file nor --block and --registers are given", cure="Give one of them.")
-    barriers = 1 if given.barriers is None else given.barriers
-    request = BlockRequest(given.block, given.registers, given.static_shared or 0, given.shared or 0, barriers)
-    return [replace(target, request=request, cluster_blocks=given.cluster_blocks or 1) for target in targets]
-
-
-def _from_launches(
-    path: Path, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
-) -> "list[OccupancyCase]":
-    from kerncast.forecast import compile_launch  # noqa: PLC0415
-    from kerncast.occupancy import block_request  # noqa: PLC0415
-    from kerncast.read.launches import load_launches  # noqa: PLC0415
-
-    if path.suffix.lower() in SOURCES:
-        raise InputError(
-            f"{path} is a source without a launch",
-            cure=f"Write one: kerncast init {path} -o LAUNCH.toml; or give only --block and --registers.",
-        )
-    cases = []
-    launches = load_launches(path)
-    for number, launch in enumerate(launches):
-        if progress is not None:
-            progress(f"compiling {launch.label}", number, len(launches))
-        architectures = list(dict.fromkeys(target.architecture.code_name for target in targets))
-        compiled = compile_launch(launch, architectures)
-        for target in targets:
-            kernel = compiled.kernel_for(target.architecture.code_name)
-            request = block_request(launch.threads_per_block, kernel.resources, launch.shared_bytes)
-            chosen = {
-                "threads": given.block,
-                "registers_per_thread": given.registers,
-                "dynamic_shared_bytes": given.shared,
-                "static_shared_bytes": given.static_shared,
-                "barriers": given.barriers,
-            }
-            request = replace(request, **{name: value for name, value in chosen.items() if value is not None})
-            most = kernel.resources.max_threads_per_block
-            named = replace(target, kernel=kernel.kernel, launch=launch.index, caveats=kernel.caveats)
-            together = given.cluster_blocks or math.prod(launch.cluster or kernel.resources.cluster_blocks or (1,))
-            cases.append(replace(named, request=request, most_threads=most, cluster_blocks=together))
-    return cases

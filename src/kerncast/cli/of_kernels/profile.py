@@ -12,7 +12,7 @@ import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import console_of, emit_json, emit_text, progress_on_stderr, tell
-from kerncast.cli.shared.scripts import is_script, launches_of_script
+from kerncast.cli.shared.scripts import is_script
 from kerncast.errors import InputError, Refusal
 from kerncast.units import parse_seconds
 
@@ -112,6 +112,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     with TemporaryDirectory(prefix="kerncast-") as folder, progress_on_stderr(quiet=quiet) as progress:
         if is_script(evidence):
             gpus = [] if chosen is None else [(chosen, assumed)]
+            from kerncast.scripts.script_forecasts import launches_of_script  # noqa: PLC0415  few profiles need it
+
             launches = launches_of_script(evidence, gpus, Path(folder), progress)
         else:
             launches = [inline.build(evidence)] if is_source else _launches(evidence)
@@ -187,12 +189,12 @@ def _profile_all(
 
 
 def _counting(launch: "Launch", gpu: "GPU | None", *, late: bool) -> "Job[KernelProfile | Refusal]":
-    from kerncast.forecast import Job, profile  # noqa: PLC0415
+    from kerncast.forecast import Job, profile_launch  # noqa: PLC0415
 
     def work(means: "Means") -> "KernelProfile":
         if means.progress:
             means.progress(f"profiling {launch.label}", 0, 0)
-        return profile(launch, gpu, means.budget, means.progress, late=late)
+        return profile_launch(launch, gpu, means.budget, means.progress, late=late)
 
     return Job(launch, work)
 
@@ -204,13 +206,13 @@ def _advice(
     means: "tuple[Budget | None, Progress | None]",
 ) -> "tuple[Advice, ...]":
     """Return the advice on each profiled launch; one that cannot be simulated is told on stderr."""
-    from kerncast.cli.of_kernels.sensitivity import advice_on  # noqa: PLC0415
+    from kerncast.cli.of_kernels.sensitivity import advice_told  # noqa: PLC0415
     from kerncast.forecast import Means  # noqa: PLC0415
     from kerncast.models import Question  # noqa: PLC0415
 
     profiled = {each.profile.index for each in found}
     asked = [each for each in launches if each.index in profiled]
-    return advice_on(asked, gpu, Question(), Means(*means, apart=True))
+    return advice_told(asked, gpu, Question(), Means(*means, apart=True))
 
 
 def _emit(

@@ -15,7 +15,6 @@ from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import (
     check_place,
     emit_json,
-    json_text,
     progress_on_stderr,
     stderr_console,
     tell,
@@ -282,6 +281,7 @@ def _write(recording: "Recording", applications: "Applications | None", outputs:
     best = min(applications.found, key=lambda each: each.timeline.seconds)
     if outputs.trace is not None:
         from kerncast.report.application.trace import trace_object  # noqa: PLC0415
+        from kerncast.report.as_json import json_text  # noqa: PLC0415
 
         write_text(outputs.trace, json_text(trace_object(recording, best)))
     if outputs.report is not None:

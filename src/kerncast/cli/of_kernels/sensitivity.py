@@ -1,8 +1,6 @@
 """kerncast sensitivity: what of a GPU, and of a kernel, decides the time."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +8,6 @@ import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr, tell, write_text
-from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
     from kerncast.forecast import Means
@@ -44,9 +41,10 @@ def command(  # noqa: PLR0913  each parameter is one option
     quiet: option.Quiet = False,
 ) -> int:
     """Tell how the time changes with each parameter of a GPU, and what lifting each limit of the kernel gains."""
-    from kerncast.forecast import Means, Options, in_limits, timing_named  # noqa: PLC0415
+    from kerncast.api.varying import of_study, read_launches, varied  # noqa: PLC0415
+    from kerncast.forecast import Means, Options, timing_named  # noqa: PLC0415
     from kerncast.models import Question  # noqa: PLC0415
-    from kerncast.studies.sensitivity.elasticities import Study, parameters_named, sensitivity_of  # noqa: PLC0415
+    from kerncast.studies.sensitivity.elasticities import parameters_named  # noqa: PLC0415
 
     _check_files(tornado, report)
     chosen, assumed = option.one_gpu(gpu, "Name one: elasticities are those of one GPU.")
@@ -57,11 +55,8 @@ def command(  # noqa: PLR0913  each parameter is one option
     asked = read_launches(launches)
     with progress_on_stderr(quiet=quiet) as progress:
         means = Means(option.budget_of(memory), progress, apart=True)
-        study = in_limits(Study, lambda inside: sensitivity_of(asked, chosen, question, wanted, inside), asked, means)
-        known = {number for each in study.found for number in each.launches}
-        forecast = [launch for launch in asked if launch.index in known]
-        lifted = advice_on(forecast, chosen, question, means) if advice else ()
-    study = replace(study, found=tuple(replace(each, assumed=assumed) for each in study.found))
+        study = varied(asked, (chosen, assumed), question, wanted, means)
+        lifted = advice_told(of_study(asked, study), chosen, question, means) if advice else ()
     _emit(study, lifted, chosen, as_json=json_, out=out)
     for each in study.refused:
         tell(f"{each.kernel} (launch {each.launch}) refused: {each.reason}")
@@ -69,20 +64,6 @@ def command(  # noqa: PLR0913  each parameter is one option
         return _REFUSED_STATUS
     _write(study, lifted, tornado, report)
     return 0
-
-
-def read_launches(files: Sequence[Path]) -> "list[Launch]":
-    """Return the launches of some files, numbered through; raises InputError for a file without a source."""
-    from kerncast.forecast import read_evidence  # noqa: PLC0415
-    from kerncast.launch import Launch  # noqa: PLC0415
-
-    found: list[Launch] = []
-    for file in files:
-        subjects = read_evidence(file)
-        if not all(isinstance(each, Launch) for each in subjects):
-            raise InputError("it holds no launch with a source", where=str(file), cure="Give a launch file (.toml).")
-        found += [replace(each, index=len(found) + n) for n, each in enumerate(subjects) if isinstance(each, Launch)]
-    return found
 
 
 def _check_files(tornado: Path | None, report: Path | None) -> None:
@@ -95,20 +76,14 @@ def _check_files(tornado: Path | None, report: Path | None) -> None:
         check_place(report, _PAGES)
 
 
-def advice_on(launches: "Sequence[Launch]", gpu: "GPU", question: "Question", means: "Means") -> "tuple[Advice, ...]":
-    """Return the advice on each launch that can be simulated; the others have a caveat of their own."""
-    from kerncast.forecast import Job, each_in_limits  # noqa: PLC0415
-    from kerncast.studies.sensitivity.lifting import Advice, advise  # noqa: PLC0415
+def advice_told(launches: "Sequence[Launch]", gpu: "GPU", question: "Question", means: "Means") -> "tuple[Advice, ...]":
+    """Return the advice on each launch that can be simulated; the others are told on stderr."""
+    from kerncast.api.varying import advice_on  # noqa: PLC0415
 
-    jobs = [Job(launch, partial(advise, launch, gpu, question)) for launch in launches]
-    answers = each_in_limits(Advice, jobs, means)
-    found = []
-    for launch, advice in zip(launches, answers, strict=True):
-        if isinstance(advice, Refusal):
-            tell(f"no advice on launch {launch.index}: {advice}")
-        else:
-            found.append(advice)
-    return tuple(found)
+    found, refusals = advice_on(launches, gpu, question, means)
+    for number, refusal in refusals:
+        tell(f"no advice on launch {number}: {refusal}")
+    return found
 
 
 def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bool, out: Path | None) -> None:

@@ -1,7 +1,6 @@
 """The destinations of a command's words: stdout or a file; progress to stderr."""
 
 import io
-import json
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ from rich.text import Text
 
 from kerncast.errors import InputError
 from kerncast.prediction import Timing
-from kerncast.printable import json_escaped, message, printable, printable_lines
+from kerncast.printable import message, printable, printable_lines
 from kerncast.replaced_file import replacing
 
 if TYPE_CHECKING:
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 1.0
 _FILE_COLUMNS = 140
-#: Elements of a list that are written over several lines.
-_MOST_INDENTED = 200
-_INDENTED = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False)
-_LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 class SafeConsole(Console):
@@ -112,6 +107,8 @@ def emit_forecast(
 
 def emit_json(table: dict[str, Any], out: Path | None = None) -> None:
     """Print a JSON object, or write it to a file."""
+    from kerncast.report.as_json import json_text  # noqa: PLC0415  help does without
+
     emit_text(json_text(table), out)
 
 
@@ -132,27 +129,6 @@ def tell(text: str) -> None:
 def tell_plainly(text: str) -> None:
     """Say something on stderr, of several lines or one, without the name of the program before it."""
     sys.stderr.write(f"{printable_lines(text)}\n")
-
-
-def json_text(table: dict[str, Any]) -> str:
-    """Return an object as JSON, indented; of long lists each element is one line, which is many times faster.
-
-    >>> print(json_text({"a": {"b": 1}}), end="")
-    {
-      "a": {
-        "b": 1
-      }
-    }
-    """
-    fields = ",\n".join(f"  {_LINE.encode(key)}: {_json_value(value)}" for key, value in table.items())
-    return json_escaped(f"{{\n{fields}\n}}\n" if fields else "{}\n")
-
-
-def _json_value(value: Any) -> str:
-    if isinstance(value, list) and len(value) > _MOST_INDENTED:
-        rows = ",\n".join(f"    {_LINE.encode(row)}" for row in value)
-        return f"[\n{rows}\n  ]"
-    return _INDENTED.encode(value).replace("\n", "\n  ")
 
 
 def stdout_console() -> Console:

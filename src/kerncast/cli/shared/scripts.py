@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncast.cli.shared.output import stderr_console, tell
-from kerncast.errors import InputError
 
 if TYPE_CHECKING:
     from kerncast.child_process import Progress
     from kerncast.forecast.asked import Forecast, GPUsNoted, Options
-    from kerncast.launch import Launch
     from kerncast.recording import Recording
     from kerncast.scripts.benchmarks import Tuning
     from kerncast.scripts.session import Script
@@ -34,29 +32,6 @@ def forecast_of_script(path: Path, gpus: "GPUsNoted", options: "Options", progre
     return found.forecast
 
 
-def launches_of_script(path: Path, gpus: "GPUsNoted", folder: Path, progress: "Progress | None") -> "Sequence[Launch]":
-    """Run a script for one architecture and return what it launches; raises InputError for GPUs of several."""
-    from kerncast.scripts.script_forecasts import launches_for  # noqa: PLC0415  few commands need it
-    from kerncast.scripts.session import Script  # noqa: PLC0415  same
-
-    if not gpus:
-        cure = "Name one with --gpu."
-        raise InputError("a script is compiled for a GPU, and none is named", where=str(path), cure=cure)
-    if len({gpu.architecture.number for gpu, _ in gpus}) > 1:
-        cure = "Name GPUs of one architecture, or ask kerncast predict, which compiles for each."
-        raise InputError(
-            "a script is compiled for one architecture, and the GPUs have several", where=str(path), cure=cure
-        )
-    return launches_for(Script(path), gpus, folder, progress)
-
-
-def _check_one_architecture(path: Path, gpus: "GPUsNoted") -> None:
-    if len({gpu.architecture.number for gpu, _ in gpus}) > 1:
-        cure = "Name GPUs of one architecture, or ask kerncast predict, which compiles for each."
-        what = "a script is compiled for one architecture, and the GPUs have several"
-        raise InputError(what, where=str(path), cure=cure)
-
-
 def script_of(command: Sequence[str], seconds: float | None, launch_seconds: float, kept_bytes: int) -> "Script":
     """Return a script with its arguments and limits."""
     from kerncast.scripts.session import Script  # noqa: PLC0415  few commands need it
@@ -70,9 +45,10 @@ def recording_of_script(
 ) -> "tuple[None, Recording]":
     """Run a script as on the first GPU and return its recording; raises InputError for several architectures."""
     from kerncast.recording import read_recording  # noqa: PLC0415  few commands need it
+    from kerncast.scripts.script_forecasts import check_one_architecture  # noqa: PLC0415  same
     from kerncast.scripts.session import record_script  # noqa: PLC0415  same
 
-    _check_one_architecture(script.path, gpus)
+    check_one_architecture(script.path, gpus)
     found = record_script(script, gpus[0][0], folder / "script.kc", progress)
     tell_remarks((), found.tunings)
     if found.failed is not None:

@@ -280,19 +280,8 @@ def _in_order(launch: Launch, names: list[str]) -> tuple[Argument, ...]:
 
 def _check_kind(one: BoundArgument, where: str) -> None:
     value, size = one.argument.value, one.parameter.nbytes
-    if isinstance(value, Buffer) and value.sampling is not None:
-        if one.kind not in {"integer", "unknown"} or size != 8 or one.is_float:
-            what = "a parameter that is no texture or surface object gets one"
-            raise LaunchError(what, where=where, cure="Give a number, or a buffer without texture(…).")
-    elif isinstance(value, Buffer) and value.tiles is not None:
-        if one.kind not in {"struct", "unknown"} or size != MAP_BYTES:
-            what = "a parameter that is no tensor map of 128 bytes gets one"
-            raise LaunchError(what, where=where, cure="Give a number, or a buffer without tensormap(…).")
-    elif isinstance(value, Buffer):
-        if one.kind not in {"pointer", "unknown"} or size != 8 or one.is_float:
-            raise LaunchError(
-                "a parameter that is not a pointer gets a buffer", where=where, cure="Give a number or a struct."
-            )
+    if isinstance(value, Buffer):
+        _check_buffer(one, value, where)
     elif one.kind == "pointer":
         if isinstance(value, Struct) or value != 0:
             cure = 'Give a buffer such as "f32[1024] random", a place in another one such as "&x[128]", or 0.'
@@ -306,6 +295,42 @@ def _check_kind(one: BoundArgument, where: str) -> None:
         raise LaunchError(f"a number is given for a struct of {size} bytes", where=where, cure='Give "bytes(hex)".')
     else:
         check_number(one, value, where)
+
+
+def _check_buffer(one: BoundArgument, value: Buffer, where: str) -> None:
+    size = one.parameter.nbytes
+    if value.sampling is not None:
+        if one.kind not in {"integer", "unknown"} or size != 8 or one.is_float:
+            what = "a parameter that is no texture or surface object gets one"
+            raise LaunchError(what, where=where, cure="Give a number, or a buffer without texture(…).")
+    elif value.tiles is not None:
+        if one.kind not in {"struct", "unknown"} or size != MAP_BYTES:
+            what = "a parameter that is no tensor map of 128 bytes gets one"
+            raise LaunchError(what, where=where, cure="Give a number, or a buffer without tensormap(…).")
+    else:
+        if one.kind not in {"pointer", "unknown"} or size != 8 or one.is_float:
+            raise LaunchError(
+                "a parameter that is not a pointer gets a buffer", where=where, cure="Give a number or a struct."
+            )
+        if value.is_typed and one.declared is not None:
+            _check_pointee(one.declared, value, where)
+
+
+def _check_pointee(declared: Parameter, value: Buffer, where: str) -> None:
+    """Refuse an array whose elements are not what the parameter points to: of another width, or floats for integers."""
+    element, size = declared.element, declared.pointee_bytes
+    if element is not None and not _are_alike(element, value.element):
+        numpy_name = np.dtype(ELEMENT_DTYPES[element]).name
+        cure = f"Pass array.astype(numpy.{numpy_name}), or its bytes as they are: array.view(numpy.{numpy_name})."
+        what = f"an array of {np.dtype(ELEMENT_DTYPES[value.element]).name} is given for {declared.type_text}"
+        raise LaunchError(what, where=where, cure=cure)
+    if element is None and size and value.nbytes % size:
+        what = f"an array of {value.nbytes} bytes is given for {declared.type_text}, each of {size} bytes"
+        raise LaunchError(what, where=where, cure="Pass whole elements.")
+
+
+def _are_alike(one: str, other: str) -> bool:
+    return ELEMENT_BYTES[one] == ELEMENT_BYTES[other] and (one in FLOAT_ELEMENTS) == (other in FLOAT_ELEMENTS)
 
 
 def check_number(one: BoundArgument, value: Any, where: str) -> None:
@@ -539,11 +564,7 @@ def _check(value: GlobalValue) -> None:
 def _check_element(value: GlobalValue, given: Buffer) -> None:
     """Refuse elements of another width, or floats for integers, where the source says what the variable holds."""
     element = value.declared.element if value.declared else None
-    is_alike = element is None or (
-        ELEMENT_BYTES[element] == ELEMENT_BYTES[given.element]
-        and (element in FLOAT_ELEMENTS) == (given.element in FLOAT_ELEMENTS)
-    )
-    if not is_alike:
+    if element is not None and not _are_alike(element, given.element):
         raise LaunchError(
             f"{given.element} is given for {_described(value)}",
             where=value.where,

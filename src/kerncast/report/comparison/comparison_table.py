@@ -230,7 +230,12 @@ def _row(row: Ranked) -> dict[str, Any]:
 
 def comparison_csv(compared: Compared) -> str:
     """Return a row per GPU."""
-    return csv_text(CSV_COLUMNS, (_csv_row(ranking, row) for ranking in compared.rankings for row in ranking.rows))
+    return csv_text(CSV_COLUMNS, csv_rows(compared))
+
+
+def csv_rows(compared: Compared) -> Iterator[tuple[object, ...]]:
+    """Yield the cells of each GPU, in the order of CSV_COLUMNS."""
+    yield from (_csv_row(ranking, row) for ranking in compared.rankings for row in ranking.rows)
 
 
 def _csv_row(ranking: Ranking, row: Ranked) -> tuple[object, ...]:

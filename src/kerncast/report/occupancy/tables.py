@@ -17,9 +17,9 @@ from kerncast.occupancy.advice import (
     Step,
 )
 from kerncast.read.bounded_text import listed
-from kerncast.report.as_json import fields_of
+from kerncast.report.as_json import SCHEMA_VERSION, fields_of
 from kerncast.report.tables import Table, TextColumn, csv_text
-from kerncast.report.words import describe_caveat
+from kerncast.report.words import describe_caveat, sentence_fields
 from kerncast.units import KIB, PERCENT
 
 CURVE_COLUMNS = (
@@ -58,6 +58,17 @@ def occupancy_object(case: OccupancyCase, *, with_curves: bool = False) -> dict[
         "larger_block_size": None if larger is None else _size(larger),
     }
     return {**table, "curves": [_curve(curve) for curve in case.curves]} if with_curves else table
+
+
+def occupancies_object(
+    cases: Sequence[OccupancyCase], assumed: Sequence[Caveat], *, with_curves: bool = False
+) -> dict[str, Any]:
+    """Return the object that ``kerncast occupancy --json`` prints."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "occupancies": [occupancy_object(case, with_curves=with_curves) for case in cases],
+        **sentence_fields(occupancy_sentences(assumed, cases)),
+    }
 
 
 def curves_csv(cases: Sequence[OccupancyCase]) -> str:

@@ -190,7 +190,7 @@ def print_sensitivity(study: Study, advice: Sequence[Advice], console: Console) 
         if own:
             print_advice(own, console)
     console.print()
-    print_notes(_caveats(study), console)
+    print_notes(notes_of_study(study), console)
 
 
 def sensitivity_document(study: Study, advice: Sequence[Advice]) -> Document:
@@ -205,12 +205,13 @@ def sensitivity_document(study: Study, advice: Sequence[Advice]) -> Document:
         sections.append(Section(f"What to ask of a GPU: {title}", tuple(recommendations(each)), is_list=True))
         if len(each.launches) == 1 and each.launches[0] in by_launch:
             sections += advice_sections(by_launch[each.launches[0]])
-    sections.append(Section("Caveats", tuple(_caveats(study)), is_list=True))
+    sections.append(Section("Caveats", tuple(notes_of_study(study)), is_list=True))
     names = ", ".join(dict.fromkeys(each.name for each in found if len(each.launches) == 1))
     return Document(f"What would make {names} faster on {found[0].gpu.name}", tuple(sections))
 
 
-def _caveats(study: Study) -> Iterator[str]:
+def notes_of_study(study: Study) -> Iterator[str]:
+    """Yield the caveats of a study, each once, what is not known, and what was refused."""
     seen = dict.fromkeys(
         caveat for each in study.found for caveat in (*each.assumed, *(c for p in each.predictions for c in p.caveats))
     )
@@ -236,7 +237,7 @@ def sensitivity_object(study: Study, advice: Sequence[Advice], gpu: GPU) -> dict
             for each in singles
         ],
         "refused": [refused_launch(each) for each in study.refused],
-        "caveats": list(_caveats(study)),
+        "caveats": list(notes_of_study(study)),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kerncast.errors import InputError, Refusal
-from kerncast.forecast import Job, Means, Progress, each_in_limits, profile
+from kerncast.forecast import Job, Means, Progress, each_in_limits, profile_launch
 from kerncast.gpu import GPU, resolve_gpu
 from kerncast.launch import Launch
 from kerncast.metrics import FEATURES, feature_row
@@ -56,7 +56,7 @@ def _executing(launch: Launch, gpu: GPU, place: tuple[int, int]) -> Job[KernelPr
     def work(means: Means) -> KernelProfile:
         if means.progress:
             means.progress(f"executing {launch.label} for {gpu.name}", *place)
-        return profile(launch, gpu)
+        return profile_launch(launch, gpu)
 
     return Job(launch, work)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.forecast import profile
+from kerncast.forecast import profile_launch
 from kerncast.gpu import load_gpu
 from kerncast.launch import Launch, load_launches
 from kerncast.metrics import vocabulary
@@ -37,7 +37,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Launch, KernelPro
     (folder / "saxpy.cu").write_text(SAXPY)
     (folder / "saxpy.toml").write_text(LAUNCH)
     (launch,) = load_launches(folder / "saxpy.toml")
-    return launch, profile(launch, K40)
+    return launch, profile_launch(launch, K40)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import kerncast
+from kerncast import predict
 from kerncast.caveats import CaveatKind
-from kerncast.forecast import predict
 from kerncast.gpu import GPU, list_gpus, load_gpu
 from kerncast.models.learned.model_files import read_model
 from kerncast.models.operators.forecasts import forecast_batch, model_of, times_of

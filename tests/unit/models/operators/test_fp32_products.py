@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerncast import predict
 from kerncast.errors import MissingEvidenceError
-from kerncast.forecast import predict
 from kerncast.gpu import GPU, load_gpu
 from kerncast.models.operators.fp32_products import FITTED, FITTED_OF_BMM, FITTED_OF_LINEAR, Fp32Products
 from kerncast.models.operators.operator_work import OperatorBatch, OperatorWork, batches_of

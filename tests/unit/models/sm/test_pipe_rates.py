@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.forecast import predict
+from kerncast import predict
 from kerncast.gpu import GPU, load_gpu
 from kerncast.prediction import Timing
 from tests.helpers.thorough import THOROUGH

@@ -7,7 +7,7 @@ import pytest
 
 from kerncast.caveats import CaveatKind
 from kerncast.errors import MissingEvidenceError, Refusal
-from kerncast.forecast import Options, forecast_all, profile
+from kerncast.forecast import Options, forecast_all, profile_launch
 from kerncast.gpu import load_gpu
 from kerncast.launch import load_launches
 from kerncast.models.sm.micro_ops import Pipe
@@ -158,7 +158,7 @@ def test_a_profile_heeds_launch_bounds(tmp_path: Path) -> None:
     )
     (tmp_path / "k.toml").write_text(launch, encoding="utf-8")
     with pytest.raises(Refusal, match="__launch_bounds__"):
-        profile(load_launches(tmp_path / "k.toml")[0], "TITAN V")
+        profile_launch(load_launches(tmp_path / "k.toml")[0], "TITAN V")
 
 
 @pytest.mark.parametrize(("grid", "active"), [(80, 80.0), (81, 40.5), (160, 80.0), (3, 3.0)])
