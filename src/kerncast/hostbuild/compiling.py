@@ -192,8 +192,9 @@ _SHARED = (
 
 
 def _rewritten(said: str, folder: Path, *, for_device: bool) -> Path | None:
-    """Return a file by which clang reads what it refused: launches with their brackets together, and host code whose
-    kernels have shared variables that it knows. Those matter for the device alone, whose code is compiled elsewhere.
+    """Return a file by which clang reads what it refused: launches apart from their brackets, and shared variables.
+
+    Shared variables matter for the device alone, whose code is compiled elsewhere.
     """
     roots = []
     errors = list(_ERROR.finditer(said))

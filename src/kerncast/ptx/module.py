@@ -280,7 +280,7 @@ class Instruction:
     @property
     def ends_block(self) -> bool:
         """Whether control can leave the straight line, or wait, after this instruction."""
-        return self.opcode.flow in _ENDS
+        return self.opcode.flow in _ENDS or self.opcode.has(Trait.MEET)
 
     @property
     def where(self) -> str | None:

@@ -89,6 +89,8 @@ class Trait(Enum):
     """works on an mbarrier: a barrier in shared memory whose phases end when all arrivals and bytes have come"""
     WAIT = auto()
     """asks whether a phase has ended; a kernel repeats it until then"""
+    MEET = auto()
+    """the warps of a group of four go on together: what it waits for was done by all of them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ cp.async.wait_all     | control | -      | inert commit await group=copies resul
 wgmma.mma_async      | -       | -       | cross_lane lane accumulate described group=products pipe=tensor
 wgmma.fence          | control | -       | inert pipe=branch results=0
 wgmma.commit_group   | control | -       | inert commit group=products pipe=branch results=0
-wgmma.wait_group     | control | -       | inert await group=products pipe=branch results=0
+wgmma.wait_group     | control | -       | inert await meet group=products pipe=branch results=0
 tcgen05.alloc        | memory  | -       | access=store tensor_memory pipe=tensor results=0
 tcgen05.dealloc tcgen05.relinquish_alloc_permit | control | - | tensor_memory pipe=tensor results=0
 tcgen05.ld           | -       | -       | tensor_memory lane pipe=tensor

@@ -21,7 +21,7 @@ from kerncast.execute.native.jit import Host, Machine, compile_unit, run_until
 from kerncast.execute.native.memory.tensor_copies import World, copier_of
 from kerncast.execute.native.memory.tensor_memory import TENSOR_BYTES
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
-from kerncast.execute.native.warp import CounterPlan, Plans, asks, plan_counters, printer_of, prints, write_warp
+from kerncast.execute.native.warp import CounterPlan, Plans, asks, meets, plan_counters, printer_of, prints, write_warp
 from kerncast.execute.sampling.sample import endless, runaway
 from kerncast.execute.setup import phases
 from kerncast.execute.setup.arena import Arena, Room, check_room
@@ -84,7 +84,9 @@ def write_module(
     numbers = {name: number for number, name in enumerate(symbols)}
     plans = Plans(program, registers, counters, numbers, counts_memory)
     write_warp(unit, plans)
-    write_scheduler(unit, registers.start_bytes, sees_cluster=program.sees_cluster, asks=asks(program))
+    write_scheduler(
+        unit, registers.start_bytes, sees_cluster=program.sees_cluster, asks=asks(program), meets=meets(program)
+    )
     return unit, registers, counters, symbols
 
 

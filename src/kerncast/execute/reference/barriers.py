@@ -21,6 +21,8 @@ from kerncast.ptx import Address, Instruction, Sink, Trait
 Mask = npt.NDArray[np.bool_]
 
 _BARRIERS = 16
+#: Warps of a group, which wait for one another behind the barriers of the block: 32 warps are 8 groups.
+_GROUP_WARPS, _GROUPS = 4, 8
 _NONE = -1
 
 
@@ -34,7 +36,7 @@ class Barriers:
         """[warps] barrier at which the warp waits"""
         self._expected = np.zeros(threads.warps, np.int64)
         """[warps] threads that the barrier waits for, as the warp says; 0 is the whole block"""
-        self._passed = np.zeros((threads.blocks, _BARRIERS), np.int64)
+        self._passed = np.zeros((threads.blocks, _BARRIERS + _GROUPS), np.int64)
         """[blocks, barriers] threads that have arrived without waiting (bar.arrive)"""
         self._instruction: npt.NDArray[Any] = np.full(threads.warps, None)
         """[warps] instruction by which the warp waits"""
@@ -65,6 +67,18 @@ class Barriers:
         if "red" in ins.modifiers:
             self._reduces = True
             self._votes.reshape(-1)[active] = self._threads.value(ins.operands[-1], "pred", active)
+        return warps
+
+    def meet(self, ins: Instruction, active: Index) -> Index:
+        """Let the warps of these threads wait for the others of their groups of four; returns them."""
+        warps = np.unique(self._threads.warp[active])
+        group = warps % self._per_block // _GROUP_WARPS
+        self._waits_at[warps] = _BARRIERS + group
+        present = np.minimum(self._per_block - _GROUP_WARPS * group, _GROUP_WARPS)
+        self._expected[warps] = WARP_LANES * present
+        self._instruction[warps] = ins
+        self._lanes[warps] = False
+        self._lanes.reshape(-1)[active] = True
         return warps
 
     def release(self, ended: Mask) -> bool:

@@ -153,6 +153,8 @@ class Batch:
             _MOVES[root](self.threads, ins, active)
         elif ins.is_barrier or root == "barrier.cluster.arrive":
             self._meet(ins, active)
+        elif ins.opcode.has(Trait.MEET):
+            self.tally.wait(self.barriers.meet(ins, active))
         elif ins.opcode.has(Trait.PHASE):
             self._tell(ins, active)
         elif ins.opcode.flow in _STOPS:
