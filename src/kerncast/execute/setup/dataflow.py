@@ -131,7 +131,6 @@ class BufferUse:
         found = self._bases.get(address.base.name, frozenset()) if address.base else frozenset()
         return found & self._known or frozenset({UNKNOWN})
 
-
     def _map_of(self, ins: Instruction) -> Bases:
         """Return the buffers that hold the tensor map of a copy; none where a parameter itself is the map."""
         base = _address_of(ins).base
