@@ -6,8 +6,8 @@ NVRTC reads no host code, and finds a kernel by its name: Thrust's headers are h
 import re
 from collections.abc import Sequence
 
-#: Symbols of an object, by which clang launches kernels of CUB and Thrust, or instances for a lambda, for types of CuTe,
-#: whose headers hold host code, or for an object of a class.
+#: Symbols of an object, by which clang launches kernels of CUB and Thrust, or instances for a lambda, for types of
+#: CuTe, whose headers hold host code, or for an object of a class.
 _LAUNCHES = re.compile(rb"_ZN(?:3cub|6thrust|7cutlass)\w*__device_stub__|__device_stub__\w*(?:Ul\w*E\d*_|N4cute|IXtl)")
 #: Architectures that clang 20 knows. Source: LLVM 20, "NVPTX Target Features".
 _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120)

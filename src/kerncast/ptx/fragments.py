@@ -12,8 +12,8 @@ from dataclasses import dataclass
 _LANES = 32
 _GROUP = 8
 _BITS = {
-    "b1": 1, "s4": 4, "u4": 4, "e2m1": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32,
-    "s32": 32, "f64": 64,
+    "b1": 1, "s4": 4, "u4": 4, "e2m1": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32,
+    "f32": 32, "s32": 32, "f64": 64,
 }  # fmt: skip
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 

@@ -143,7 +143,7 @@ class Memory:
         self._stride = stride
         self._shared_start = threads.row * stride
         self._cluster_start = (threads.row - threads.rank) * stride
-        self.doubt: Callable[[Instruction], None] = lambda ins: None
+        self.doubt: Callable[[Instruction], None] = lambda _: None
         """called where PTX does not say what an instruction does"""
         self.departed: Callable[[Index], npt.NDArray[np.bool_]] = lambda rows: np.zeros(len(rows), np.bool_)
         """tells which of some blocks, by their position in the batch, have ended"""

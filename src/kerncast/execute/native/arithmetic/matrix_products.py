@@ -278,19 +278,20 @@ def _parts(emit: Emitter, name: str, register: Value) -> Iterator[Value]:
         for shift in (0, 16):
             yield _from_half(emit, emit.lshr(register, shift))
     elif name == "e2m1":
-        for shift in range(0, 32, 4):
-            code = emit.lshr(register, shift)
-            # The exponent of FP16 is biased by 14 more.
-            moved = emit.or_(emit.shl(emit.and_(code, 8), 12), emit.shl(emit.and_(code, 7), 9))
-            yield emit.binary("fmul", _from_half(emit, moved), Value("splat (float 1.638400e+04)", vector("float")))
+        yield from (_from_half_byte(emit, emit.lshr(register, shift)) for shift in range(0, 32, 4))
     elif name.startswith("e"):
-        for shift in range(0, 32, 8):
-            yield from_byte(emit, name, emit.and_(emit.lshr(register, shift), 0xFF))
+        yield from (from_byte(emit, name, emit.and_(emit.lshr(register, shift), 0xFF)) for shift in range(0, 32, 8))
     else:
         width = int(name[1:])
         right = emit.ashr if name.startswith("s") else emit.lshr
         for part in range(32 // width):
             yield right(emit.shl(register, 32 - width * (part + 1)), 32 - width)
+
+
+def _from_half_byte(emit: Emitter, bits: Value) -> Value:
+    """Return numbers of E2M1 in the lowest bits as FP32, by way of FP16, whose exponent is biased by 14 more."""
+    moved = emit.or_(emit.shl(emit.and_(bits, 8), 12), emit.shl(emit.and_(bits, 7), 9))
+    return emit.binary("fmul", _from_half(emit, moved), Value("splat (float 1.638400e+04)", vector("float")))
 
 
 def _from_half(emit: Emitter, bits: Value) -> Value:
