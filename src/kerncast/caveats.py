@@ -56,6 +56,8 @@ class CaveatKind(StrEnum):
     """printf costs time that is not forecast."""
     LANES_ABSENT = "lanes-absent"
     """A warp-wide instruction names threads that are elsewhere; subject: the instruction."""
+    LATE_ARRIVAL = "late-arrival"
+    """A thread arrives at the mbarrier of a block that has ended; subject: the instruction."""
     VARIABLE_COPIED = "variable-copied"
     """The host copies literal values to a variable; subject: the variable."""
     VARIABLE_SET_BY_HOST = "variable-set-by-host"

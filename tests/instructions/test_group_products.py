@@ -205,6 +205,23 @@ st.global.v4.b32 [%b], {words};
 
 
 @ENGINES
+def test_a_wait_is_for_the_products_of_all_four_warps(engine: str, tmp_path: Path) -> None:
+    """The first warp clears A as soon as it has waited: tiles are those of the group, whoever comes first."""
+    descriptor, image = Tile(128).image(encoded("f16", np.ones((64, 16))))
+    words = "{%d0, %d1, %d2, %d3}"
+    body = f"""
+mov.b64 %da, {descriptor}; setp.ne.u32 %p, 0, 0; setp.lt.u32 %adds, %t, 32;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {words}, %da, %da, %p, 1, 1, 0, 0;
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+mov.u32 %s, 0; mov.u32 %w0, 0;
+clear: @%adds st.shared.b32 [%s], %w0; add.u32 %s, %s, 4; setp.lt.u32 %p, %s, 8192; @%p bra clear;
+st.global.v4.b32 [%b], {words};
+"""
+    found = launch(body, engine, joined(image, image), tmp_path).memory["b"].view("f4").reshape(128, 128)
+    assert found[:, :4].tolist() == [[16.0] * 4] * 128
+
+
+@ENGINES
 @pytest.mark.parametrize(
     ("descriptor", "error", "message"),
     [

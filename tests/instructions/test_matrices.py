@@ -82,6 +82,75 @@ def test_products(engine: str, shape: str, types: str, mode: str) -> None:
     assert result.tolist() == wrapped.tolist()
 
 
+#: Values of E2M1 by their codes. Source: OCP Microscaling Formats 1.0, table 5.
+_E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+_SCALED = [
+    ("m16n8k32", "mxf8f6f4.block_scale", "e4m3 e5m2", "ue8m0", 1, (2, 1, 3, 3)),
+    ("m16n8k64", "mxf4.block_scale", "e2m1 e2m1", "ue8m0", 2, (2, 0, 0, 1)),
+    ("m16n8k64", "mxf4nvf4.block_scale.scale_vec::4X", "e2m1 e2m1", "ue4m3", 4, (0, 1, 0, 2)),
+]
+
+
+@ENGINES
+@pytest.mark.parametrize("case", _SCALED, ids=[each[1] for each in _SCALED])
+def test_products_with_factors_of_rows_and_columns(engine: str, case: Any) -> None:
+    """Factors of row g of A lie in lane 4 g + 2 t, of row g + 8 behind it, of column g of B in lane 4 g + t."""
+    shape, kind, types, scale, count, (byte_a, lane_a, byte_b, lane_b) = case
+    m, n, k = map(int, re.findall(r"\d+", shape))
+    left, right = types.split()
+    in_a, in_b, in_c = fragments((m, n, k), "s4" if left == "e2m1" else left, "f32")
+    rng = np.random.default_rng(k + count)
+    most = 16 if left == "e2m1" else 0x60
+    a, b = rng.integers(0, most, in_a.shape), rng.integers(0, most, in_b.shape)
+    c, words = drawn(rng, "f32", in_c.shape), rng.integers(0, 256, (2, 32, 4))
+    words = words % 16 + (120 if scale == "ue8m0" else 48)
+    packed = [np.ascontiguousarray(each.astype(np.uint8)).view(np.uint32) for each in words]
+    where = (byte_a, lane_a), (byte_b, lane_b)
+    found = _block_scaled(
+        engine,
+        f"{shape}.row.col.kind::{kind}.f32.{left}.{right}.f32.{scale}",
+        (
+            in_a.words(a),
+            packed[0],
+            in_b.words(b),
+            packed[1],
+            in_c.words(c),
+        ),
+        where,
+    )
+    values = [_E2M1[each] if left == "e2m1" else numbers(name, each) for name, each in ((left, a), (right, b))]
+    rows, columns = np.arange(m), np.arange(n)
+    of_a = words[0][4 * (rows % 8) + 2 * lane_a + rows // 8][:, byte_a : byte_a + count]
+    of_b = words[1][4 * columns + lane_b][:, byte_b : byte_b + count]
+    of_a, of_b = (2.0 ** (each - 127) if scale == "ue8m0" else numbers("e4m3", each) for each in (of_a, of_b))
+    expected = (values[0] * np.repeat(of_a, k // count, 1)) @ (values[1] * np.repeat(of_b, k // count, 1).T)
+    expected = expected + numbers("f32", c)
+    result = numbers("f32", in_c.codes(found))
+    assert np.allclose(result, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def _block_scaled(engine: str, name: str, given: tuple[Matrix, ...], where: Any) -> Matrix:
+    """Return [lanes, 4] the sums of a mma with factors; the selectors are the byte and the lane of A and of B."""
+    words = np.concatenate([np.asarray(each, np.uint64) for each in given], axis=1)
+    count = words.shape[1]
+    names = [f"%x{n}" for n in range(count)]
+    ends = np.cumsum([0, *(each.shape[1] for each in given)])
+    a, sa, b, sb, c = (", ".join(names[i:j]) for i, j in pairwise(ends))
+    picks = [f"{{{byte}, %h{n}}}" for n, (byte, _) in enumerate(where)]
+    factors = f"{{{a}}}, {{{b}}}, {{{c}}}, {{{sa}}}, {picks[0]}, {{{sb}}}, {picks[1]}"
+    lines = [
+        f".reg .b32 %x<{count}>, %d<4>; .reg .b16 %h<2>; .reg .b64 %data; mov.u64 %data, data;",
+        f"mul.wide.u32 %at, %t, {4 * count}; add.s64 %data, %data, %at;",
+        *(f"mov.b16 %h{n}, {lane};" for n, (_, lane) in enumerate(where)),
+        *(f"ld.global.b32 {each}, [%data+{4 * n}];" for n, each in enumerate(names)),
+        f"mma.sync.aligned.{name} {{%d0, %d1, %d2, %d3}}, {factors};",
+        "mul.wide.u32 %at, %t, 16; add.s64 %b, %b, %at; st.global.v4.b32 [%b], {%d0, %d1, %d2, %d3};",
+    ]
+    variable = f".global .align 16 .b32 data[{words.size}] = {{{', '.join(map(str, words.ravel().tolist()))}}};"
+    trace = run("\n".join(lines), engine, "u32[1] zeros", "u32[128] zeros", variable)
+    return np.asarray(trace.memory["b"]).reshape(32, 4)
+
+
 @ENGINES
 def test_sums_that_saturate(engine: str) -> None:
     in_a, in_b, in_total = fragments((8, 8, 16), "s8", "s32")

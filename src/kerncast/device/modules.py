@@ -34,7 +34,7 @@ _AS_HOST = ("KERNCAST_INT64_IS_LONG", "1")
 _OWN_BYTES = 64 * 2**20
 _ALIGNMENT = 512
 #: Kernels of CUB and Thrust, and instances for a lambda, are in clang's PTX alone.
-_OF_CLANG = re.compile(r"^_ZN(?:3cub|6thrust)|Ul\w*E\d*_")
+_OF_CLANG = re.compile(r"^_ZN(?:3cub|6thrust)|Ul\w*E\d*_|N4cute|IXtl")
 _UNNAMED = "(anonymous namespace)::"
 #: The namespace into which NVRTC puts variables that only one source sees.
 _OF_ONE_SOURCE = re.compile(r"\b_INTERNAL_[0-9a-f]+_\d+_\w+::")

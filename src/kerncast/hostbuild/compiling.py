@@ -165,13 +165,13 @@ def preprocessed(unit: Unit, tools: Toolchain) -> str:
 
 
 def _run_compiler(work: _Work, outputs: Sequence[str], folder: Path, *, for_device: bool = False) -> str:
-    """Run the compiler, a second time where a launch is written as clang does not read it; returns what it printed."""
+    """Run the compiler, a second time where something is written as clang does not read it; returns what it printed."""
     macros = folder / "macros.h"
     macros.write_text(_own_macros(work.unit), encoding="utf-8")
     command = compile_command(work.unit, work.tools, macros)
     words = [*(device_command(command, work.unit.code.architecture) if for_device else command), *outputs]
     finished = run_tool(words)
-    overlay = _without_gaps(finished.said, folder) if finished.status else None
+    overlay = _rewritten(finished.said, folder, for_device=for_device) if finished.status else None
     if overlay is not None:
         finished = run_tool([*words, "-ivfsoverlay", str(overlay)])
     if finished.status:
@@ -183,13 +183,27 @@ def _run_compiler(work: _Work, outputs: Sequence[str], folder: Path, *, for_devi
 _APART = re.compile(r"<\s*<\s*<((?:[^;{}\"']|\"[^\"\n]*\"|'[^'\n]*')*?)>\s*>\s*>(?=\s*\()")
 
 
-def _without_gaps(said: str, folder: Path) -> Path | None:
-    """Return a file by which clang reads sources whose launches it could not, with their brackets together."""
+#: Variables of shared memory that clang refuses though nvcc takes them: an object whose size the launch gives, and
+#: objects with a constructor. What it says of them begins with the first group, and the second is what is left out.
+_SHARED = (
+    (re.compile(r"__shared__ variable '\w+' cannot be 'extern'"), re.compile(r"\bextern\b(?=.*__shared__)")),
+    (re.compile(r"initialization is not supported for __shared__ variables"), re.compile(r"\b__shared__\b")),
+)
+
+
+def _rewritten(said: str, folder: Path, *, for_device: bool) -> Path | None:
+    """Return a file by which clang reads what it refused: launches apart from their brackets, and shared variables.
+
+    Shared variables matter for the device alone, whose code is compiled elsewhere.
+    """
     roots = []
-    for number, file in enumerate(dict.fromkeys(each["file"] for each in _ERROR.finditer(said))):
+    errors = list(_ERROR.finditer(said))
+    for number, file in enumerate(dict.fromkeys(each["file"] for each in errors)):
         path = absolute(file)
         text = read_bytes(path, SOURCE).decode("utf-8", "surrogateescape")
         joined = _APART.sub(lambda match: f"<<<{match[1]}>>>", text)
+        if not for_device:
+            joined = _without_shared(joined, [each for each in errors if each["file"] == file])
         if joined == text:
             continue
         place = folder / f"joined-{number}"
@@ -201,6 +215,16 @@ def _without_gaps(said: str, folder: Path) -> Path | None:
     overlay = folder / "overlay.json"
     overlay.write_text(json.dumps({"version": 0, "use-external-names": False, "roots": roots}), encoding="utf-8")
     return overlay
+
+
+def _without_shared(text: str, errors: Sequence[re.Match[str]]) -> str:
+    lines = text.split("\n")
+    for error in errors:
+        number = int(error["line"]) - 1
+        for refused, left_out in _SHARED:
+            if refused.search(error["text"]) and number < len(lines):
+                lines[number] = left_out.sub("", lines[number])
+    return "\n".join(lines)
 
 
 def _own_macros(unit: Unit) -> str:

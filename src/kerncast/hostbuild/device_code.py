@@ -1,4 +1,4 @@
-"""Kernels that NVRTC cannot compile, compiled with their host code by clang: those of Thrust and CUB, and of lambdas.
+"""Kernels that NVRTC cannot compile, compiled with their host code by clang: those of Thrust, CuTe, and of lambdas.
 
 NVRTC reads no host code, and finds a kernel by its name: Thrust's headers are host code, and a lambda has no name.
 """
@@ -6,10 +6,15 @@ NVRTC reads no host code, and finds a kernel by its name: Thrust's headers are h
 import re
 from collections.abc import Sequence
 
-#: Symbols of an object, by which clang launches kernels of CUB and Thrust, or instances for a lambda.
-_LAUNCHES = re.compile(rb"_ZN(?:3cub|6thrust|7cutlass)\w*__device_stub__|__device_stub__\w*Ul\w*E\d*_")
+#: Symbols of an object, by which clang launches kernels of CUB and Thrust, or instances for a lambda, for types of
+#: CuTe, whose headers hold host code, or for an object of a class.
+_LAUNCHES = re.compile(rb"_ZN(?:3cub|6thrust|7cutlass)\w*__device_stub__|__device_stub__\w*(?:Ul\w*E\d*_|N4cute|IXtl)")
 #: Architectures that clang 20 knows. Source: LLVM 20, "NVPTX Target Features".
 _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120)
+#: From here on instructions of one architecture only, such as wgmma, have a target of their own: sm_90a.
+_FIRST_SPECIFIC = 90
+#: Where a parameter lies matters for tensor maps. CUTLASS asks clang for no such places, which it has since LLVM 20.
+_GRID_CONSTANT = "-DCUTLASS_GRID_CONSTANT=__grid_constant__"
 #: Version of PTX that has all of them.
 _PTX = "+ptx87"
 
@@ -22,6 +27,7 @@ def needs_clang(content: bytes) -> bool:
 def device_command(host: Sequence[str], architecture: int) -> list[str]:
     """Return the command that compiles the kernels of a source to PTX, from the one for its host code."""
     known = max((each for each in _KNOWN if each <= architecture), default=_KNOWN[0])
-    changed = {"--cuda-host-only": "--cuda-device-only", "--cuda-gpu-arch=sm_75": f"--cuda-gpu-arch=sm_{known}"}
+    target = f"sm_{known}a" if known >= _FIRST_SPECIFIC else f"sm_{known}"
+    changed = {"--cuda-host-only": "--cuda-device-only", "--cuda-gpu-arch=sm_75": f"--cuda-gpu-arch={target}"}
     words = [changed.get(word, word) for word in host if not re.fullmatch(r"-O\w", word)]
-    return [*words, "-O3", "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
+    return [*words, _GRID_CONSTANT, "-O3", "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 _LANES = 32
 _GROUP = 8
 _BITS = {
-    "b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32,
-    "s32": 32, "f64": 64,
+    "b1": 1, "s4": 4, "u4": 4, "e2m1": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32,
+    "f32": 32, "s32": 32, "f64": 64,
 }  # fmt: skip
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
@@ -28,6 +28,14 @@ s8 u8     | s32     | m8n8k16 m16n8k16 m16n8k32
 s4 u4     | s32     | m8n8k32 m16n8k32 m16n8k64
 b1        | s32     | m8n8k128 m16n8k128 m16n8k256
 """
+# Products whose rows of A and columns of B have factors (block_scale), each of as many numbers as share one.
+# Columns: kind | types of A and B | type of the factors | shape | factors of a row: scale_vec::1X, 2X or 4X.
+_SCALED_PRODUCTS = """
+kind::mxf8f6f4 | e4m3 e5m2 | ue8m0       | m16n8k32 | 1
+kind::mxf4     | e2m1      | ue8m0       | m16n8k64 | 2
+kind::mxf4nvf4 | e2m1      | ue8m0       | m16n8k64 | 2
+kind::mxf4nvf4 | e2m1      | ue8m0 ue4m3 | m16n8k64 | 4
+"""
 # Columns: the same of wgmma | types of D | numbers of one row of A.
 _GROUP_PRODUCTS = """
 f16       | f16 f32 | 16
@@ -39,6 +47,7 @@ b1        | s32     | 256
 """
 _WARP_ROWS = 16
 _ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _PRODUCTS.strip().splitlines()]
+_SCALED_ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _SCALED_PRODUCTS.strip().splitlines()]
 _GROUP_ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _GROUP_PRODUCTS.strip().splitlines()]
 
 
@@ -54,6 +63,10 @@ class Product:
     b: str
     total: str
     """type of the elements of C and D"""
+    scale: str = ""
+    """type of the factors of rows and columns, where there are any"""
+    scales: int = 0
+    """factors of one row of A, or of one column of B"""
 
     @property
     def per_register(self) -> int:
@@ -104,12 +117,27 @@ class Product:
 def product_of(modifiers: tuple[str, ...], types: tuple[str, ...]) -> Product | None:
     """Return what an mma with these modifiers and types (of D, A, B, C) computes; None where it is not known."""
     shape = next((m for m in modifiers if _SHAPE.fullmatch(m)), "")
+    if "block_scale" in modifiers:
+        return _scaled_product_of(shape, modifiers, types)
     if len(types) != len("DABC") or types[0] != types[-1]:
         return None
     for inputs, totals, shapes in _ROWS:
         if inputs.issuperset(types[1:3]) and types[0] in totals and shape in shapes:
             m, n, k = map(int, re.findall(r"\d+", shape))
             return Product(m, n, k, types[1], types[2], types[0])
+    return None
+
+
+def _scaled_product_of(shape: str, modifiers: tuple[str, ...], types: tuple[str, ...]) -> Product | None:
+    if len(types) != len("DABCS") or types[0] != "f32" or types[3] != "f32":
+        return None
+    named = next((m[len("scale_vec::") : -1] for m in modifiers if m.startswith("scale_vec::")), "")
+    for kinds, inputs, scales, shapes, counts in _SCALED_ROWS:
+        count = named or ("4" if types[4] == "ue4m3" else "".join(counts))
+        fits = kinds.intersection(modifiers) and shape in shapes and count in counts
+        if fits and inputs.issuperset(types[1:3]) and types[4] in scales:
+            m, n, k = map(int, re.findall(r"\d+", shape))
+            return Product(m, n, k, types[1], types[2], "f32", types[4], int(count))
     return None
 
 

@@ -89,6 +89,8 @@ class Trait(Enum):
     """works on an mbarrier: a barrier in shared memory whose phases end when all arrivals and bytes have come"""
     WAIT = auto()
     """asks whether a phase has ended; a kernel repeats it until then"""
+    MEET = auto()
+    """the warps of a group of four go on together: what it waits for was done by all of them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ cp.async.wait_all     | control | -      | inert commit await group=copies resul
 wgmma.mma_async      | -       | -       | cross_lane lane accumulate described group=products pipe=tensor
 wgmma.fence          | control | -       | inert pipe=branch results=0
 wgmma.commit_group   | control | -       | inert commit group=products pipe=branch results=0
-wgmma.wait_group     | control | -       | inert await group=products pipe=branch results=0
+wgmma.wait_group     | control | -       | inert await meet group=products pipe=branch results=0
 tcgen05.alloc        | memory  | -       | access=store tensor_memory pipe=tensor results=0
 tcgen05.dealloc tcgen05.relinquish_alloc_permit | control | - | tensor_memory pipe=tensor results=0
 tcgen05.ld           | -       | -       | tensor_memory lane pipe=tensor
@@ -281,6 +283,10 @@ _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
 _RANKS, _PAIR = "1d 2d 3d 4d 5d", "multicast::cluster cta_group::1"
 _TELLS = "mbarrier::complete_tx::bytes!"
 _AHEAD = "L2::64B L2::128B L2::256B"
+_BLOCK_SCALED = (
+    "sync! aligned! row! col! block_scale! m16n8k32 m16n8k64 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4"
+    " scale_vec::1X scale_vec::2X scale_vec::4X"
+)
 _GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256))
 _MOVEMENTS = "32x32b 16x64b 16x128b 16x256b 16x32bx2 x1 x2 x4 x8 x16 x32 x64 x128"
 _COPIES = "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4"
@@ -415,6 +421,7 @@ mma               | f16 f32 f64 > {_FACTOR} > {_FACTOR} > f16 f32 f64 | sync! al
 mma               | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | sync! aligned! row! col! satfinite {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! and! {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! xor! {_TILES} | 4 | vectors
+mma               | f32 > e4m3 e5m2 e2m1 > e4m3 e5m2 e2m1 > f32 > ue8m0 ue4m3 | {_BLOCK_SCALED} | 8 | vectors
 wgmma.mma_async   | f16 f32 > {_FACTOR} > {_FACTOR} | sync! aligned! {_GROUP_TILES} | 6 7 8 | vectors
 wgmma.mma_async   | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_GROUP_TILES} | 4 | vectors
 wgmma.mma_async   | s32 > b1 > b1                 | sync! aligned! and! popc! {_GROUP_TILES} | 4 | vectors
@@ -426,6 +433,7 @@ tcgen05.relinquish_alloc_permit |                 | cta_group::1! sync! aligned!
 tcgen05.ld        | b32                           | sync! aligned! pack::16b {_MOVEMENTS} | 2 3 | address 1
 tcgen05.st        | b32                           | sync! aligned! unpack::16b {_MOVEMENTS} | 2 3 | address 0
 tcgen05.commit    | b64                           | cta_group::1! mbarrier::arrive::one! shared::cluster | 1 | address 0
+tcgen05.commit    | b64 | cta_group::1! mbarrier::arrive::one! shared::cluster! multicast::cluster! | 2 | address 0
 tcgen05.wait::ld tcgen05.wait::st |               | sync! aligned!                      | 0
 tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | |                  | 0
 tcgen05.cp        |                               | cta_group::1! {_COPIES}             | 2 | address 0

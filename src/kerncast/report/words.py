@@ -321,6 +321,10 @@ WORDS: dict[CaveatKind, str] = {
         "{subject}: a warp-wide instruction names threads that took another branch, which CUDA leaves undefined."
         " These threads are left out."
     ),
+    CaveatKind.LATE_ARRIVAL: (
+        "{subject}: threads arrive at the mbarrier of a block of their cluster which has ended. PTX leaves that"
+        " undefined; here nothing comes of it. End with cluster.sync()."
+    ),
     CaveatKind.VARIABLE_COPIED: "{subject} holds the literal values that the host copies to it ({places}).",
     CaveatKind.VARIABLE_SET_BY_HOST: (
         "{subject} is zero here, but the host sets it ({places}). Write globals = {{ {key} = … }}."

@@ -73,6 +73,24 @@ def test_constants_decide_and_pointers_in_memory_may_be_anything() -> None:
     assert use_of("follows").deciding == {*names, UNKNOWN}  # y decides, so that what is stored there does
 
 
+MAP = "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%s], [%m, {%s}], [%s];"
+
+
+@pytest.mark.parametrize(
+    ("map_is", "get", "expected"),
+    [(".u64 m", "ld.param.u64 %m, [m];", {"m"}), (".align 64 .b8 m[128]", "mov.b64 %m, m;", set())],
+)
+def test_a_tensor_map_in_memory_decides_and_its_copies_read_anything(map_is: str, get: str, expected: set[str]) -> None:
+    text = f""".version 8.8\n.target sm_90a\n.address_size 64
+.visible .entry k(.param {map_is}, .param .u64 y) {{
+.reg .b64 %m, %y; .reg .b32 %s; .shared .align 128 .b8 here[256];
+{get} ld.param.u64 %y, [y]; mov.u32 %s, 0; {MAP} st.global.b32 [%y], %s; ret; }}"""
+    use = BufferUse(linked_program(text, "k"), frozenset({"m", "y"} if expected else {"y"}))
+    assert use.deciding == expected
+    assert use.read == {UNKNOWN}
+    assert use.written == {"y"}
+
+
 #: The buffers of each kernel, in the order of its parameters, and whether they hold integers.
 BUFFERS = {
     "streams": "xy", "gathers": "xiy", "selects": "xy", "branches": "xy", "through_shared": "ixy", "stages": "xy",

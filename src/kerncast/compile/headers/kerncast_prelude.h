@@ -62,6 +62,7 @@ typedef unsigned long ulong;
 #define RAND_MAX 2147483647
 // The storage class register, which C++17 has dropped, means nothing; const has GNU's spellings, too.
 #define register
+#define __extension__
 #define __const__ const
 #define __const const
 // NVTX would make cub include host code.
@@ -72,6 +73,13 @@ namespace std {}
 // No kernel gets an error code to print, because none calls the runtime; functions for host and device that print one
 // have to compile all the same.
 static __inline__ __device__ const char *cudaGetErrorString(cudaError_t) { return "a CUDA error"; }
+#if __CUDA_ARCH__ >= 900
+// What nvcc has for kernels that begin before the one before them has ended.
+static __inline__ __device__ void cudaGridDependencySynchronize() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+static __inline__ __device__ void cudaTriggerProgrammaticLaunchCompletion() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#endif
 #ifndef KERNCAST_PARSE
 #include <cmath>
 #endif

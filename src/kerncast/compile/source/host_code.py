@@ -139,7 +139,9 @@ class _Finder:
         head = self._text[span.start : body[-1].extent.start.offset if body else span.end]
         if _DEFAULTED.search(head):
             return
-        if _CONSTANT_EXPRESSION.search(head):
+        # Of a function that is only asked for its type, device code needs the declaration.
+        is_asked = b"decltype(" + cursor.spelling.encode() + b"(" in self._text
+        if is_asked or _CONSTANT_EXPRESSION.search(head):
             self.has_unannotated = True
         elif cursor.kind == CursorKind.FUNCTION_DECL and not body and _key(cursor) in self._context.defined:
             self.prototypes.append(span.start)

@@ -9,7 +9,7 @@ from kerncast.execute.native.ir import BLOCK, FAULTS, WARP, WORKER, Emitter, Uni
 from kerncast.execute.native.memory.access import Fault, note_fault
 
 #: The number that a warp which waits here has in place of that of a barrier of its block.
-CLUSTER_BARRIER = 16
+CLUSTER_BARRIER = 24
 _WORKER, _BLOCK = Value("%worker", "ptr"), Value("%block", "ptr")
 
 

@@ -21,14 +21,14 @@ from kerncast.execute.native.jit import Host, Machine, compile_unit, run_until
 from kerncast.execute.native.memory.tensor_copies import World, copier_of
 from kerncast.execute.native.memory.tensor_memory import TENSOR_BYTES
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
-from kerncast.execute.native.warp import CounterPlan, Plans, asks, plan_counters, printer_of, prints, write_warp
+from kerncast.execute.native.warp import CounterPlan, Plans, asks, meets, plan_counters, printer_of, prints, write_warp
 from kerncast.execute.sampling.sample import endless, runaway
 from kerncast.execute.setup import phases
 from kerncast.execute.setup.arena import Arena, Room, check_room
 from kerncast.execute.setup.cluster_addresses import cluster_fault, outside_of_cluster
 from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, absent_lanes
+from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, doubt_about
 from kerncast.execute.setup.supported import unravel, uses_tensor_memory
 from kerncast.execute.setup.tensor_faults import NAMES as TENSOR_FAULTS
 from kerncast.execute.setup.tensor_faults import tensor_fault
@@ -84,7 +84,9 @@ def write_module(
     numbers = {name: number for number, name in enumerate(symbols)}
     plans = Plans(program, registers, counters, numbers, counts_memory)
     write_warp(unit, plans)
-    write_scheduler(unit, registers.start_bytes, sees_cluster=program.sees_cluster, asks=asks(program))
+    write_scheduler(
+        unit, registers.start_bytes, sees_cluster=program.sees_cluster, asks=asks(program), meets=meets(program)
+    )
     return unit, registers, counters, symbols
 
 
@@ -492,7 +494,7 @@ class NativeEngine:
     def remarks(self) -> tuple[Caveat, ...]:
         """Caveats on the counts."""
         code = self._setting.program.function.instructions
-        doubtful = [absent_lanes(code[number]) for number in np.flatnonzero(self.launch_run.remarks).tolist()]
+        doubtful = [doubt_about(code[number]) for number in np.flatnonzero(self.launch_run.remarks).tolist()]
         prints = [number for number, ins in enumerate(code) if "vprintf" in ins.modifiers]
         executed = self._executions(prints) if prints else 0
         return tuple(dict.fromkeys([*doubtful, *([PRINTF] if executed else [])]))

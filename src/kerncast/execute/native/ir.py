@@ -429,7 +429,7 @@ BLOCK = np.dtype(
         ("gone", "u4"),  # blocks of the cluster that have ended, one bit for each rank
         ("idle", "u4"),  # whether none of its warps could go on at its last turn
         ("iterations", "i8"),  # loop iterations that its warps have done
-        ("passed", "u4", 16),  # threads that went by each barrier without waiting
+        ("passed", "u4", 24),  # threads that went by each barrier without waiting; none do by those of groups
         ("before", "i8"),  # steps before the last round of its warps
         ("silent", "i8"),  # rounds in which all warps asked in vain
         ("shared", "u8"),

@@ -1,6 +1,6 @@
 """Writes the functions that start blocks, give their warps turns, and let them pass barriers."""
 
-from kerncast.execute.native.cluster_barrier import write_cluster
+from kerncast.execute.native.cluster_barrier import CLUSTER_BARRIER, write_cluster
 from kerncast.execute.native.ir import (
     BLOCK,
     FAULTS,
@@ -21,6 +21,8 @@ from kerncast.traces import SEGMENT, End
 
 _WORKER, _BLOCK = Value("%worker", "ptr"), Value("%block", "ptr")
 _BARRIERS = 16
+#: Behind the barriers of the block, those of each group of four warps: 32 warps are 8 groups.
+GROUP_BARRIER, _ALL_BARRIERS = 16, 24
 #: Rounds in which all warps of a block ask mbarriers in vain before it is a dead lock: a kernel may watch a clock.
 _SILENT_ROUNDS = 10_000
 _PREDICATE_RESULT = 2  # kinds of reduction from here on give a predicate
@@ -28,16 +30,16 @@ _PREDICATE_RESULT = 2  # kinds of reduction from here on give a predicate
 DONE, NOT_DONE = 0, 1
 
 
-def write_scheduler(unit: Unit, start_bytes: int, *, sees_cluster: bool, asks: bool) -> None:
+def write_scheduler(unit: Unit, start_bytes: int, *, sees_cluster: bool, asks: bool, meets: bool) -> None:
     """Add ``run_worker`` and what it calls; ``start_bytes`` of each frame are set when a block begins.
 
-    ``asks`` says that warps ask for the end of phases of mbarriers.
+    ``asks`` says that warps ask for the end of phases of mbarriers, ``meets`` that groups of warps wait for each other.
     """
     _start_block(unit, start_bytes)
     _start_cluster(unit)
     if sees_cluster:
         write_cluster(unit)
-    _write_release(unit, sees_cluster=sees_cluster)
+    _write_release(unit, sees_cluster=sees_cluster, meets=meets)
     if asks:
         _write_all_ask(unit)
     _turn_block(unit, sees_cluster=sees_cluster, asks=asks)
@@ -105,7 +107,7 @@ def _start_block(unit: Unit, start_bytes: int) -> None:
     _place_block(emit, emit.load(emit.index(get(emit, _WORKER, WORKER, "blocks"), "i64", row), "i64"))
     put(emit, integer("i32", 1), _BLOCK, BLOCK, "busy")
     put(emit, integer("i64", 0), _BLOCK, BLOCK, "iterations")
-    _clear(emit, field(emit, _BLOCK, BLOCK, "passed"), integer("i64", 4 * _BARRIERS))
+    _clear(emit, field(emit, _BLOCK, BLOCK, "passed"), integer("i64", 4 * _ALL_BARRIERS))
     for name in ("before", "silent"):
         put(emit, integer("i64", 0), _BLOCK, BLOCK, name)
     shared = get(emit, _BLOCK, BLOCK, "shared")
@@ -288,7 +290,8 @@ def _note_segment(emit: Emitter, warp: Value, start: Value) -> None:
     counter = field(emit, _WORKER, WORKER, "segment_count")
     count = emit.load(counter, "i64")
     with emit.when(emit.compare("ult", count, get(emit, _WORKER, WORKER, "segment_limit"))):
-        waits = emit.compare("sge", get(emit, warp, WARP, "barrier"), 0)
+        barrier = get(emit, warp, WARP, "barrier")  # those who meet others of their group go on within their block
+        waits = emit.or_(emit.compare("ult", barrier, _BARRIERS), emit.compare("eq", barrier, CLUSTER_BARRIER))
         gone = emit.compare("eq", get(emit, warp, WARP, "live"), 0)
         end = emit.select(gone, integer("i32", End.EXIT), emit.select(waits, integer("i32", End.BARRIER), 0))
         segment = emit.at(get(emit, _WORKER, WORKER, "segments"), emit.mul(count, SEGMENT.itemsize))
@@ -306,7 +309,7 @@ def _note(emit: Emitter, name: str, warp: Value, instruction: Value) -> None:
     note_fault(emit, (_WORKER, warp), Fault(integer("i32", FAULTS[name]), instruction, lane))
 
 
-def _write_release(unit: Unit, *, sees_cluster: bool) -> None:
+def _write_release(unit: Unit, *, sees_cluster: bool, meets: bool) -> None:
     """Write how barriers open that are complete; where none is and no warp can run, the block is stuck.
 
     A barrier counts whole warps, as hardware did before Volta; threads that have left are not waited for.
@@ -316,7 +319,7 @@ def _write_release(unit: Unit, *, sees_cluster: bool) -> None:
     released, stuck = emit.allocate("i32"), emit.allocate("ptr")
     emit.store(integer("i32", 0), released)
     emit.store(Value("null", "ptr"), stuck)
-    with emit.count_up(integer("i32", _BARRIERS)) as barrier:
+    with emit.count_up(integer("i32", _ALL_BARRIERS if meets else _BARRIERS)) as barrier:
         _release_one(emit, barrier, released, stuck)
     if sees_cluster:
         free = emit.call("release_cluster", "i32", _WORKER, _BLOCK)

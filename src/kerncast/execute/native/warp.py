@@ -38,6 +38,7 @@ from kerncast.execute.native.memory import mbarriers, tensor_copies, tensor_memo
 from kerncast.execute.native.memory.access import COUNTERS, Fault, note_fault
 from kerncast.execute.native.memory.banks import record_detail
 from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
+from kerncast.execute.native.scheduler import GROUP_BARRIER
 from kerncast.execute.setup.dataflow import waiting_blocks
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Console, is_switched
@@ -136,6 +137,7 @@ _MOVES = {
     "mapa": crosslane.map_to_rank, "getctarank": crosslane.rank_of_address,
 }  # fmt: skip
 _ANYWHERE = integer("i32", 0)
+_GROUP_WARPS = 4
 #: Characters of LLVM text of a kernel; this much takes seconds to compile and some hundred MB of memory.
 _TEXT_LIMIT = 4_000_000
 _PIECE_SIZE = 12_000
@@ -155,6 +157,11 @@ class Plans:
 def asks(program: Program) -> bool:
     """Return whether some instruction of a program asks for the end of a phase of an mbarrier."""
     return any(ins.opcode.has(Trait.WAIT) for ins in program.function.instructions)
+
+
+def meets(program: Program) -> bool:
+    """Return whether warps of a program wait for the others of their groups of four."""
+    return any(ins.opcode.has(Trait.MEET) for ins in program.function.instructions)
 
 
 def write_warp(unit: Unit, plans: Plans) -> None:
@@ -445,6 +452,9 @@ class WarpWriter:
         if last.is_barrier:
             self._barrier(code, number, block.stop - 1)
             return
+        if last.opcode.has(Trait.MEET):
+            self._meet_group(code, number, block.stop - 1)
+            return
         if len(set(targets)) == 1:  # also a branch to what follows it, which parts no lanes
             code.flush(number)
             self._go(targets[0], code.active)
@@ -566,6 +576,28 @@ class WarpWriter:
         self._stand(code.active, integer(I32, place))
         emit.give()
         emit.label(over)
+        self._go(place, code.active)
+
+    def _meet_group(self, code: BlockCode, number: int, position: int) -> None:
+        """Write how a warp waits for the others of its group of four."""
+        emit = self.emit
+        place = self.order.targets[number][0]
+        code.flush(number)
+        skip, wait = emit.fresh("skip"), emit.fresh("wait")
+        emit.branch(emit.compare("eq", code.executing, 0), skip, wait)
+        emit.label(wait)
+        own = get(emit, _WARP, WARP, "number")
+        group = emit.binary("udiv", own, integer("i32", _GROUP_WARPS))
+        left = emit.sub(get(emit, _WORKER, WORKER, "warps"), emit.mul(group, integer("i32", _GROUP_WARPS)))
+        expected = emit.mul(emit.intrinsic("umin", left, integer("i32", _GROUP_WARPS)), integer("i32", 32))
+        numbers = {"expected": expected, "arrived": code.executing, "reduces": integer("i32", 0),
+                   "result": integer("i32", 0), "instruction": integer("i32", position),
+                   "barrier": emit.add(group, integer("i32", GROUP_BARRIER))}  # fmt: skip
+        for name, value in numbers.items():
+            put(emit, value, _WARP, WARP, name)
+        self._stand(code.active, integer(I32, place))
+        emit.give()
+        emit.label(skip)
         self._go(place, code.active)
 
     def _check_deferred(self) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kerncast.errors import KernelFault
 from kerncast.execute.reference.arithmetic import AnyArray, Sources, handles
-from kerncast.execute.reference.memory import Memory
+from kerncast.execute.reference.memory import Memory, Part
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.setup import phases
 from kerncast.execute.setup.cluster_addresses import disordered, stuck
@@ -21,6 +21,10 @@ from kerncast.ptx import Address, Instruction, Sink, Trait
 Mask = npt.NDArray[np.bool_]
 
 _BARRIERS = 16
+#: Warps of a group, which wait for one another behind the barriers of the block: 32 warps are 8 groups.
+_GROUP_WARPS, _GROUPS = 4, 8
+#: Blocks that the mask of a multicast may name.
+_MOST_RANKS = 16
 _NONE = -1
 
 
@@ -34,7 +38,7 @@ class Barriers:
         """[warps] barrier at which the warp waits"""
         self._expected = np.zeros(threads.warps, np.int64)
         """[warps] threads that the barrier waits for, as the warp says; 0 is the whole block"""
-        self._passed = np.zeros((threads.blocks, _BARRIERS), np.int64)
+        self._passed = np.zeros((threads.blocks, _BARRIERS + _GROUPS), np.int64)
         """[blocks, barriers] threads that have arrived without waiting (bar.arrive)"""
         self._instruction: npt.NDArray[Any] = np.full(threads.warps, None)
         """[warps] instruction by which the warp waits"""
@@ -65,6 +69,18 @@ class Barriers:
         if "red" in ins.modifiers:
             self._reduces = True
             self._votes.reshape(-1)[active] = self._threads.value(ins.operands[-1], "pred", active)
+        return warps
+
+    def meet(self, ins: Instruction, active: Index) -> Index:
+        """Let the warps of these threads wait for the others of their groups of four; returns them."""
+        warps = np.unique(self._threads.warp[active])
+        group = warps % self._per_block // _GROUP_WARPS
+        self._waits_at[warps] = _BARRIERS + group
+        present = np.minimum(self._per_block - _GROUP_WARPS * group, _GROUP_WARPS)
+        self._expected[warps] = WARP_LANES * present
+        self._instruction[warps] = ins
+        self._lanes[warps] = False
+        self._lanes.reshape(-1)[active] = True
         return warps
 
     def release(self, ended: Mask) -> bool:
@@ -198,7 +214,16 @@ class Mbarriers:
     def run(self, ins: Instruction, active: Index) -> None:
         """Run an instruction on phases."""
         operand = next(each for each in ins.operands if isinstance(each, Address))
-        part = self._memory.in_shared(ins, operand, active, 8)
+        if "multicast::cluster" in ins.modifiers:
+            masks = self._threads.values(ins.operands[1], "b16", active).astype(np.int64)
+            for rank in range(_MOST_RANKS):
+                chosen = active[masks >> rank & 1 > 0]
+                if len(chosen):
+                    self._run(ins, chosen, self._memory.in_block(ins, operand, chosen, rank))
+        else:
+            self._run(ins, active, self._memory.in_shared(ins, operand, active, 8))
+
+    def _run(self, ins: Instruction, active: Index, part: Part) -> None:
         words = part.data[: len(part.data) // 8 * 8].view(np.uint64)
         places, own = (part.offsets // 8).tolist(), part.address.tolist()
         old = np.zeros(len(active), np.uint64)
@@ -216,7 +241,7 @@ class Mbarriers:
 
     def _given(self, ins: Instruction, active: Index) -> AnyArray:
         position = 2 if ins.opcode.has_result else 1
-        if len(ins.operands) <= position or ins.opcode.has(Trait.WAIT):
+        if len(ins.operands) <= position or ins.opcode.has(Trait.WAIT) or "multicast::cluster" in ins.modifiers:
             return np.ones(len(active), np.int64)
         return self._threads.values(ins.operands[position], "u32", active).astype(np.int64)
 

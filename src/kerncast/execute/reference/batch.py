@@ -26,7 +26,7 @@ from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.sampling.sample import Budget, endless, runaway
 from kerncast.execute.setup.arena import Arena
 from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.state import PRINTF, Console, Report, Setting, absent_lanes
+from kerncast.execute.setup.state import PRINTF, Console, Report, Setting, doubt_about
 from kerncast.execute.setup.supported import uses_tensor_memory
 from kerncast.launch import Launch
 from kerncast.ptx import Flow, Instruction, Trait, waiting_loops
@@ -70,6 +70,7 @@ class Batch:
         if self.is_late:
             self.memory.late = LateCopies(self.threads, self.arena.data, self.memory.shared)
         self.memory.departed = self._departed
+        self.memory.doubt = lambda ins: tally.remark(doubt_about(ins))
         self.mbarriers = Mbarriers(self.threads, self.memory)
         self._silent = self._changes = 0
         self.tally = tally
@@ -153,6 +154,8 @@ class Batch:
             _MOVES[root](self.threads, ins, active)
         elif ins.is_barrier or root == "barrier.cluster.arrive":
             self._meet(ins, active)
+        elif ins.opcode.has(Trait.MEET):
+            self.tally.wait(self.barriers.meet(ins, active))
         elif ins.opcode.has(Trait.PHASE):
             self._tell(ins, active)
         elif ins.opcode.flow in _STOPS:
@@ -180,7 +183,7 @@ class Batch:
 
     def _exchange(self, ins: Instruction, active: Index) -> None:
         if crosslane.absent(self.threads, ins, active, self.places.alive):
-            self.tally.remark(absent_lanes(ins))
+            self.tally.remark(doubt_about(ins))
         if ins.opcode.has(Trait.DESCRIBED):
             group_products.multiply(self.memory, ins, active)
         else:

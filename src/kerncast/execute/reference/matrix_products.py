@@ -1,6 +1,7 @@
 """Products of matrices by tensor cores, over whole matrices gathered from the registers of each warp."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import cache
 from itertools import product as pairs
 from typing import Any
@@ -32,10 +33,55 @@ def multiply(threads: Threads, ins: Instruction, active: Index) -> None:
     warps = np.unique(threads.warp[active])
     whole = {
         name: gathered(threads, operand, warps, (types[name], shapes[name], per[name], places[name]))
-        for name, operand in zip("abc", ins.operands[1:], strict=True)
+        for name, operand in zip("abc", ins.operands[1:4], strict=True)
     }
-    result = multiplied(ins.modifiers, product, whole["a"], whole["b"], whole["c"])
+    if product.scales:
+        result = _scaled(threads, ins, (product, warps), whole)
+    else:
+        result = multiplied(ins.modifiers, product, whole["a"], whole["b"], whole["c"])
     spread(threads, ins.operands[0], (product, result), active)
+
+
+def _scaled(threads: Threads, ins: Instruction, what: tuple[Product, Index], whole: dict[str, AnyArray]) -> AnyArray:
+    """Return [warps, m, n] C and the products of parts of A and B times the factors of their rows and columns.
+
+    They are added up as FP64 and rounded once.
+    """
+    product, warps = what
+    rows, columns = np.arange(product.m), np.arange(product.n)
+    places = (4 * (rows % 8) + rows // 8, 4 * columns)  # lanes that hold the factors, but for that of the selector
+    in_a, in_b = (
+        _factors(threads, ins.operands[first : first + 2], (product, warps), lanes)
+        for first, lanes in zip((4, 6), ((places[0], 2), (places[1], 1)), strict=True)
+    )
+    length = product.k // product.scales
+    total = whole["c"].astype(np.float64)
+    for number in range(product.scales):
+        part = slice(length * number, length * (number + 1))
+        some = replace(product, k=length)
+        sums = multiplied((), some, whole["a"][:, :, part], whole["b"][:, part], np.zeros_like(whole["c"]))
+        total += sums.astype(np.float64) * in_a[:, :, None, number] * in_b[:, None, :, number]
+    rounded: AnyArray = total.astype(np.float32)
+    return rounded
+
+
+def _factors(
+    threads: Threads, operands: tuple[Operand, ...], what: tuple[Product, Index], place: tuple[Index, int]
+) -> AnyArray:
+    """Return [warps, rows, factors]; the operands are a register, and which byte of which lanes holds the first one."""
+    product, warps = what
+    lanes, step = place
+    data, selector = operands
+    byte, lane = (
+        threads.values(each, "b16", warps * WARP_LANES).astype(np.int64)[:, None] for each in _listed(selector)
+    )
+    everyone = (warps[:, None] * WARP_LANES + np.arange(WARP_LANES)).ravel()
+    words = threads.values(_listed(data)[0], "b32", everyone).reshape(-1, WARP_LANES)
+    chosen = np.take_along_axis(words, lanes + step * lane, axis=1)[..., None]
+    codes = chosen >> (8 * (byte[..., None] + np.arange(product.scales))).astype(np.uint32) & np.uint32(0xFF)
+    if product.scale == "ue4m3":
+        return np.asarray(_bytes("e4m3")[codes & np.uint32(0x7F)].astype(np.float64))
+    return np.where(codes == 255, np.nan, np.ldexp(1.0, codes.astype(np.int64) - 127))
 
 
 def gathered(
@@ -107,7 +153,7 @@ def decoded(name: str, raw: AnyArray) -> AnyArray:
         kind = {"f64": np.float64, "s32": np.int32}.get(name, np.float32)
         values: AnyArray = raw.view(kind)[..., None]
         return values.astype(np.int64) if name == "s32" else values
-    width = {"b1": 1, "bf16": 16, "f16": 16}.get(name) or (8 if name.startswith("e") else int(name[1:]))
+    width = {"b1": 1, "bf16": 16, "f16": 16, "e2m1": 4}.get(name) or (8 if name.startswith("e") else int(name[1:]))
     shifts = np.arange(0, 32, width, dtype=np.uint32)
     parts = (raw[..., None] >> shifts) & np.uint32((1 << width) - 1)
     if name == "f16":
@@ -123,19 +169,23 @@ def decoded(name: str, raw: AnyArray) -> AnyArray:
 
 @cache
 def _bytes(name: str) -> AnyArray:
-    """Return [256] the values of a type of 8 bits. Source: OCP 8-bit Floating Point Specification 1.0, table 1."""
+    """Return the values of a type of 8 or 4 bits.
+
+    Source: OCP 8-bit Floating Point Specification 1.0, table 1; OCP Microscaling Formats 1.0, table 5 (E2M1).
+    """
     mantissa_bits = int(name[3])
+    size = 1 << int(name[1]) + mantissa_bits
     bias = (1 << int(name[1]) - 1) - 1
     values = []
-    for code in range(256):
-        exponent, mantissa = (code & 0x7F) >> mantissa_bits, code & (1 << mantissa_bits) - 1
+    for code in range(2 * size):
+        exponent, mantissa = (code & size - 1) >> mantissa_bits, code & (1 << mantissa_bits) - 1
         part = mantissa / (1 << mantissa_bits)
         value = 2.0 ** (exponent - bias) * (1 + part) if exponent else 2.0 ** (1 - bias) * part
         if name == "e4m3" and code & 0x7F == 0x7F:
             value = np.nan
         if name == "e5m2" and exponent == 0x1F:
             value = np.nan if mantissa else np.inf
-        values.append(-value if code & 0x80 else value)
+        values.append(-value if code & size else value)
     return np.array(values, np.float32)
 
 

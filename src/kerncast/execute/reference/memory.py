@@ -143,6 +143,8 @@ class Memory:
         self._stride = stride
         self._shared_start = threads.row * stride
         self._cluster_start = (threads.row - threads.rank) * stride
+        self.doubt: Callable[[Instruction], None] = lambda _: None
+        """called where PTX does not say what an instruction does"""
         self.departed: Callable[[Index], npt.NDArray[np.bool_]] = lambda rows: np.zeros(len(rows), np.bool_)
         """tells which of some blocks, by their position in the batch, have ended"""
         self._private_start = threads.all * self.private_bytes
@@ -424,6 +426,12 @@ class Memory:
             return self._in_cluster(ins, addresses, (threads, slice(None)), size)
         return self._part(ins, "shared", addresses, (threads, slice(None)), size)
 
+    def in_block(self, ins: Instruction, operand: Address, threads: Index, rank: int) -> Part:
+        """Return where threads point to if the block of a rank is meant: 64 bits, at the offset of their address."""
+        addresses = self.addresses(operand, threads) & np.uint64(OFFSET_MASK) | np.uint64(rank << RANK_SHIFT)
+        self._check_aligned(ins, addresses, threads, 8)
+        return self._in_cluster(ins, addresses, (threads, slice(None)), 8)
+
     def _in_cluster(
         self,
         ins: Instruction,
@@ -443,7 +451,9 @@ class Memory:
             raise self._fault(ins, threads[bad], what)
         rows = self.threads.row[threads] - self.threads.rank[threads] + rank
         gone = np.flatnonzero(self.departed(rows))
-        if len(gone):
+        if len(gone) and ins.opcode.has(Trait.PHASE):  # nobody waits there any more
+            self.doubt(ins)
+        elif len(gone):
             bad = gone[0]
             where = ins.where or self.threads.program.function.name
             raise departed(ins, int(rank[bad]), self.threads.describe(int(threads[bad])), where)

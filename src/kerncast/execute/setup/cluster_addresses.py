@@ -5,7 +5,7 @@ memory; as on hardware the addresses of a block's own variables have its rank, t
 """
 
 from kerncast.errors import IllegalAddress, KernelFault
-from kerncast.ptx import Instruction
+from kerncast.ptx import Instruction, Trait
 
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
@@ -28,6 +28,12 @@ def outside_of_cluster(size: int, address: int, room: int, blocks: int) -> str:
 
 def stuck(ins: Instruction, thread: str, where: str) -> KernelFault:
     """Return the error for threads that wait at a barrier in vain."""
+    if ins.opcode.has(Trait.MEET):
+        return KernelFault(
+            f"warps wait at {ins.name} that others of their group of four never reach, such as that of {thread}",
+            where=where,
+            cure="Let all four warps of a group run the same products and wait for them.",
+        )
     group = "cluster" if ins.is_cluster_barrier else "block"
     name = "a barrier of the cluster" if ins.is_cluster_barrier else "a barrier"
     return KernelFault(

@@ -91,9 +91,10 @@ class BufferUse:
     def deciding(self) -> Bases:
         """Buffers whose values may decide which instructions run, or where they access memory.
 
-        What other buffers hold changes no count.
+        What other buffers hold changes no count. A tensor map says where copies go, wherever it lies.
         """
-        return _union(self.of(ins) for ins in _Deciding(self).loads)
+        maps = (self._map_of(ins) for ins in self._accesses if _has_map(ins))
+        return _union((*(self.of(ins) for ins in _Deciding(self).loads), *maps))
 
     @property
     def are_disjoint(self) -> bool:
@@ -120,13 +121,31 @@ class BufferUse:
     def of(self, ins: Instruction) -> Bases:
         """Return what the address of an access is made from.
 
-        What was loaded only counts as a pointer where there is no other.
+        What was loaded only counts as a pointer where there is no other. What a tensor map describes may be anything.
         """
+        if _has_map(ins):
+            return frozenset({UNKNOWN})
         address = _address_of(ins)
         if isinstance(address.base, Symbol):
             return frozenset({address.base.name})
         found = self._bases.get(address.base.name, frozenset()) if address.base else frozenset()
         return found & self._known or frozenset({UNKNOWN})
+
+    def _map_of(self, ins: Instruction) -> Bases:
+        """Return the buffers that hold the tensor map of a copy; none where a parameter itself is the map."""
+        base = _address_of(ins).base
+        found = frozenset({base.name}) if isinstance(base, Symbol) else self._bases.get(base.name) if base else None
+        itself = {each.name for each in self.program.function.parameters if each.nbytes > _POINTER_BYTES}
+        if found and found & itself:
+            return frozenset()
+        return (found or frozenset()) & self._known or frozenset({UNKNOWN})
+
+
+_POINTER_BYTES = 8
+
+
+def _has_map(ins: Instruction) -> bool:
+    return ins.opcode.has(Trait.BULK) and "tensor" in ins.opcode.name
 
 
 @remembered(64)

@@ -14,15 +14,19 @@ from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, Arena, Touch
 from kerncast.execute.setup.arguments import BoundArgument
 from kerncast.execute.setup.layout import Program
 from kerncast.launch import Launch
-from kerncast.ptx import Instruction, Symbol
+from kerncast.ptx import Instruction, Symbol, Trait
 from kerncast.traces import BlockCounts
 
 PRINTF = Caveat(CaveatKind.PRINTF_LEFT_OUT)
 
 
-def absent_lanes(ins: Instruction) -> Caveat:
-    """Return the remark on a warp-wide instruction whose member mask names lanes that are elsewhere."""
-    return Caveat.of(CaveatKind.LANES_ABSENT, ins.where or ins.name)
+def doubt_about(ins: Instruction) -> Caveat:
+    """Return the remark on an instruction of which PTX does not say what it does here, though hardware goes on.
+
+    A warp-wide one has a member mask with lanes that are elsewhere; one on an mbarrier, a block that has ended.
+    """
+    kind = CaveatKind.LATE_ARRIVAL if ins.opcode.has(Trait.PHASE) else CaveatKind.LANES_ABSENT
+    return Caveat.of(kind, ins.where or ins.name)
 
 
 #: What is counted of each instruction that accesses memory, by the names of BlockCounts.

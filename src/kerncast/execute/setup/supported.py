@@ -137,7 +137,8 @@ def _has_fragments(ins: Instruction) -> bool:
     if product is None:
         return False
     in_a, in_b, in_total = product.registers
-    return [len(each) for each in lists] == [in_total, in_a, in_b, in_total]
+    factors = [1, 2, 1, 2] if product.scales else []
+    return [len(each) for each in lists] == [in_total, in_a, in_b, in_total, *factors]
 
 
 def _copies(ins: Instruction) -> bool:

@@ -16,6 +16,13 @@ _GROUP = 8
 _STEPS = 4
 _TF32_MASK = -(1 << 13)
 _NAN_BYTE = 0x7F
+_FP64_BIAS, _UE8M0_BIAS = 1023, 127
+#: Parameters for factors: of A and of B the registers, the byte, and how far behind the first lane.
+_SCALES = tuple(
+    Value(f"%{name}_{matrix}", I32 if name == "scale" else "i32")
+    for matrix in "ab"
+    for name in ("scale", "byte", "lane")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class _Kind:
     def name(self) -> str:
         """Name of the function."""
         p = self.product
-        return f"mma_{p.m}_{p.k}_{p.a}_{p.b}_{p.total}_{self.mode}"
+        return f"mma_{p.m}_{p.k}_{p.a}_{p.b}_{p.total}_{self.mode or p.scale}{p.scales or ''}"
 
 
 def multiply(o: Operation) -> None:
@@ -65,12 +72,26 @@ def multiply(o: Operation) -> None:
     emit.unit.borrow(kind.name, lambda unit: _define(unit, kind))
     wide = "b64" if product.total == "f64" else "b32"
     lists = [_listed(operand) for operand in o.ins.operands]
-    sources = [block.source(each, wide) for elements in lists[1:] for each in elements]
+    sources = [block.source(each, wide) for elements in lists[1:4] for each in elements]
+    sources += _selected(o, lists[4:])
     merged = field(emit, block.pointers.worker, WORKER, "merged")
     emit.call_void(kind.name, merged, *sources)
     for number, each in enumerate(lists[0]):
         size = LANES * kind.size
         block.write(each, emit.load(emit.at(merged, size * number), vector(f"i{8 * kind.size}"), 64))
+
+
+def _selected(o: Operation, lists: list[tuple[Operand, ...]]) -> list[Value]:
+    """Return the registers of the factors of A and of B, each with the byte and the lane that say where they are."""
+    found = []
+    for elements in lists:
+        for each in elements:
+            value = o.block.source(each, "b16" if len(elements) > 1 else "b32")
+            if len(elements) > 1:  # the same in all lanes
+                first = o.emit.op(f"extractelement {value.typed}, i64 0", element(value.type))
+                value = o.emit.cast("zext", first, "i32")
+            found.append(value)
+    return found
 
 
 def _listed(operand: Operand) -> tuple[Operand, ...]:
@@ -82,7 +103,7 @@ def _define(unit: Unit, kind: _Kind) -> None:
     out, wide = Value("%out", "ptr"), vector(f"i{8 * kind.size}")
     in_a, in_b, in_c = kind.product.registers
     registers = [Value(f"%r{n}", wide) for n in range(in_a + in_b + in_c)]
-    emit = Emitter(unit, kind.name, "void", [out, *registers])
+    emit = Emitter(unit, kind.name, "void", [out, *registers, *(_SCALES if kind.product.scales else ())])
     halves = kind.product.m // _GROUP
     block = LANES * kind.size
     left = emit.allocate(f"[{block * kind.steps // _STEPS * halves} x i8]")
@@ -98,7 +119,10 @@ def _define(unit: Unit, kind: _Kind) -> None:
     before = _totals(emit, kind, registers[in_a + in_b :])
     rows = [emit.allocate(f"<{_GROUP} x {kind.element}>") for _ in range(kind.product.m)]
     _start(emit, kind, rows, before)
-    _sum_up(emit, kind, rows, (left, right))
+    if kind.product.scales:
+        _sum_up_scaled(emit, kind, rows, (left, right))
+    else:
+        _sum_up(emit, kind, rows, (left, right), (0, kind.steps))
     _finish(emit, kind, rows, before)
     emit.give()
     emit.finish(public=True)
@@ -114,12 +138,66 @@ def _start(emit: Emitter, kind: _Kind, rows: list[Value], before: Value) -> None
             emit.store(emit.load(emit.at(before, number * _GROUP * kind.size), row, 4), place, 64)
 
 
-def _sum_up(emit: Emitter, kind: _Kind, rows: list[Value], matrices: tuple[Value, Value]) -> None:
-    """Write the loop over k: a row of B times each element of a column of A."""
+def _sum_up_scaled(emit: Emitter, kind: _Kind, rows: list[Value], matrices: tuple[Value, Value]) -> None:
+    """Write the sums of parts of k, each times the factors of its row and its column; added up as FP64, rounded once.
+
+    The factors of row g of A are in the lanes 4 g and 4 g + 1 (of row g + 8), those of column g of B in lane 4 g, or in
+    those behind it that the selector says.
+    """
+    wide, row = f"<{_GROUP} x double>", f"<{_GROUP} x {kind.element}>"
+    length = kind.steps // kind.product.scales
+    totals = [emit.allocate(wide) for _ in rows]
+    for place, total in zip(rows, totals, strict=True):
+        emit.store(emit.cast("fpext", emit.load(place, row, 64), wide), total, 64)
+    tables = [emit.allocate(f"[{8 * LANES} x i8]") for _ in range(2)]
+    for number in range(kind.product.scales):
+        for table, (word, byte, _) in zip(tables, (_SCALES[:3], _SCALES[3:]), strict=True):
+            emit.store(_factors(emit, kind.product.scale, word, emit.add(byte, number)), table, 64)
+        columns = [_factor(emit, tables[1], _STEPS * n, _SCALES[5]) for n in range(_GROUP)]
+        factors = Value("poison", wide)
+        for n, each in enumerate(columns):
+            factors = emit.op(f"insertelement {factors.typed}, {each.typed}, i64 {n}", wide)
+        for place in rows:
+            emit.store(Value("zeroinitializer", row), place, 64)
+        _sum_up(emit, kind, rows, matrices, (length * number, length))
+        lane = emit.shl(_SCALES[2], 1)
+        for n, (place, total) in enumerate(zip(rows, totals, strict=True)):
+            one = _factor(emit, tables[0], _STEPS * (n % _GROUP) + n // _GROUP, lane)
+            first = emit.op(f"insertelement {wide} poison, {one.typed}, i64 0", wide)
+            own = emit.op(f"shufflevector {first.typed}, {wide} poison, <{_GROUP} x i32> zeroinitializer", wide)
+            sums = emit.cast("fpext", emit.load(place, row, 64), wide)
+            part = emit.binary("fmul", emit.binary("fmul", sums, own), factors)
+            emit.store(emit.binary("fadd", emit.load(total, wide, 64), part), total, 64)
+    for place, total in zip(rows, totals, strict=True):
+        emit.store(emit.cast("fptrunc", emit.load(total, wide, 64), row), place, 64)
+
+
+def _factor(emit: Emitter, table: Value, lane: int, further: Value) -> Value:
+    place = emit.index(table, "double", emit.cast("zext", emit.add(further, lane), "i64"))
+    return emit.load(place, "double")
+
+
+def _factors(emit: Emitter, name: str, word: Value, byte: Value) -> Value:
+    """Return the factors in a byte of each lane's word as FP64: UE8M0 is an exponent, UE4M3 a byte without sign."""
+    codes = emit.and_(emit.lshr(word, emit.splat(emit.shl(byte, 3))), 0xFF)
+    wide = vector("double")
+    if name == "ue4m3":
+        return emit.cast("fpext", from_byte(emit, "e4m3", emit.and_(codes, 0x7F)), wide)
+    exponents = emit.add(emit.resize(codes, "i64"), _FP64_BIAS - _UE8M0_BIAS)
+    powers = emit.cast("bitcast", emit.shl(exponents, 52), wide)
+    nan = emit.cast("bitcast", integer(vector("i64"), 0x7FF8 << 48), wide)
+    return emit.select(emit.compare("eq", codes, 0xFF), nan, powers)
+
+
+def _sum_up(
+    emit: Emitter, kind: _Kind, rows: list[Value], matrices: tuple[Value, Value], part: tuple[int, int]
+) -> None:
+    """Write the loop over some of k, from the first on so many: a row of B times each element of a column of A."""
     left, right = matrices
     halves, row = len(rows) // _GROUP, f"<{_GROUP} x {kind.element}>"
     block = LANES * kind.size
-    with emit.count_up(integer("i64", kind.steps)) as k:
+    with emit.count_up(integer("i64", part[1])) as turn:
+        k = emit.add(turn, part[0])
         per = kind.parts.bit_length() - 1
         step = emit.add(emit.shl(emit.lshr(k, per + 2), per), emit.and_(k, kind.parts - 1))
         lane = emit.and_(emit.lshr(k, per), _STEPS - 1)
@@ -199,14 +277,21 @@ def _parts(emit: Emitter, name: str, register: Value) -> Iterator[Value]:
     elif name == "f16":
         for shift in (0, 16):
             yield _from_half(emit, emit.lshr(register, shift))
+    elif name == "e2m1":
+        yield from (_from_half_byte(emit, emit.lshr(register, shift)) for shift in range(0, 32, 4))
     elif name.startswith("e"):
-        for shift in range(0, 32, 8):
-            yield from_byte(emit, name, emit.and_(emit.lshr(register, shift), 0xFF))
+        yield from (from_byte(emit, name, emit.and_(emit.lshr(register, shift), 0xFF)) for shift in range(0, 32, 8))
     else:
         width = int(name[1:])
         right = emit.ashr if name.startswith("s") else emit.lshr
         for part in range(32 // width):
             yield right(emit.shl(register, 32 - width * (part + 1)), 32 - width)
+
+
+def _from_half_byte(emit: Emitter, bits: Value) -> Value:
+    """Return numbers of E2M1 in the lowest bits as FP32, by way of FP16, whose exponent is biased by 14 more."""
+    moved = emit.or_(emit.shl(emit.and_(bits, 8), 12), emit.shl(emit.and_(bits, 7), 9))
+    return emit.binary("fmul", _from_half(emit, moved), Value("splat (float 1.638400e+04)", vector("float")))
 
 
 def _from_half(emit: Emitter, bits: Value) -> Value:

@@ -67,6 +67,8 @@ class Access:
     """address of the memory, as an integer"""
     private: Value = ADDRESS
     """offset of each lane in its own part of local memory"""
+    is_arrival: bool = False
+    """whether it changes an mbarrier: in a block that has ended nobody waits for it any more"""
 
     @property
     def is_counted(self) -> bool:
@@ -194,11 +196,19 @@ def _check_cluster(access: Access) -> Access:
 
 
 def _without_departed(access: Access, mask: Value, rank: Value, gone: Value) -> Value:
-    """Return the lanes whose block is still there; that one is not is noted as a fault."""
+    """Return the lanes whose block is still there; that one is not is noted as a fault, that of an arrival as a doubt.
+
+    The memory of an ended block is kept until its whole cluster has ended, so that an arrival changes nothing else.
+    """
     emit = access.emit
     bits = emit.splat(emit.cast("zext", gone, "i64"))
     left = emit.and_(emit.lshr(bits, emit.and_(rank, 31)), 1)
     failed = emit.and_(emit.mask_bits(emit.compare("ne", left, 0)), mask)
+    if access.is_arrival:
+        with emit.when(emit.compare("ne", failed, 0)):
+            remarks = get(emit, POINTERS[0], WORKER, "remarks")
+            emit.store(integer("i8", 1), emit.at(remarks, emit.cast("zext", SITE, "i64")))
+        return mask
     with emit.when(emit.compare("ne", failed, 0)):
         offsets = field(emit, POINTERS[0], WORKER, "offsets")
         emit.store(access.offset, offsets, 64)

@@ -23,6 +23,7 @@ from kerncast.execute.native.memory.access import (
 from kerncast.execute.native.memory.banks import record_change
 from kerncast.execute.native.memory.transfer import given_address
 from kerncast.execute.setup.arena import SHARED_WINDOW
+from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT
 from kerncast.execute.setup.phases import BYTES_BITS, BYTES_SHIFT, COUNT_BITS, MOST, PHASE_SHIFT, VALID_SHIFT
 from kerncast.ptx import Address, Sink
 from kerncast.traces import EventChange
@@ -30,6 +31,8 @@ from kerncast.traces import EventChange
 _ARRIVALS, _DROPS, _BYTES, _PHASES = (Value(f"%{name}", I64) for name in ("arrivals", "drops", "bytes", "phases"))
 _HEAD = (*POINTERS, SITE, MASK, ADDRESS)
 _WORD_BYTES = 8
+#: Blocks that the mask of a multicast may name.
+_MOST_RANKS = 16
 _NEVER_DIRECT = integer("i32", -1)
 
 
@@ -125,7 +128,21 @@ def _arrive_when_copied(o: Operation, number: int) -> None:
 
 def _arrive_when_computed(o: Operation, number: int) -> None:
     """Write tcgen05.commit: products and copies are complete where they were issued."""
-    _update(o, number, (integer(I64, 1), integer(I64, 0), integer(I64, 0)))
+    changes = (integer(I64, 1), integer(I64, 0), integer(I64, 0))
+    if not o.has("multicast::cluster"):
+        _update(o, number, changes)
+        return
+    emit = o.emit
+    if "mbarrier_update" not in emit.unit:
+        define_update(emit.unit, _space(o))
+    *head, executing, address = _arguments(o, number)
+    masks, offset = emit.resize(o.source(1, "b16"), "i32"), emit.and_(address, OFFSET_MASK)
+    with emit.count_up(integer("i32", _MOST_RANKS)) as rank:
+        named = emit.and_(emit.lshr(masks, emit.splat(rank)), 1)
+        lanes = emit.and_(emit.mask_bits(emit.compare("ne", named, 0)), executing)
+        there = emit.or_(offset, emit.splat(emit.shl(emit.cast("zext", rank, "i64"), RANK_SHIFT)))
+        with emit.when(emit.compare("ne", lanes, 0)):
+            emit.call_void("mbarrier_update", *head, lanes, there, *changes)
 
 
 def _update(o: Operation, number: int, changes: tuple[Value, Value, Value]) -> Value:
@@ -139,7 +156,7 @@ def _update(o: Operation, number: int, changes: tuple[Value, Value, Value]) -> V
 def define_update(unit: Unit, space: str) -> None:
     """Write the function that lets lanes arrive, one after the other; the old words are left in ``merged``."""
     emit = Emitter(unit, "mbarrier_update", "void", [*_HEAD, _ARRIVALS, _DROPS, _BYTES])
-    access = in_bounds(Access(emit, space, _WORD_BYTES, None))
+    access = in_bounds(Access(emit, space, _WORD_BYTES, None, is_arrival=True))
     table, old = lane_pointers(access), field(emit, POINTERS[0], WORKER, "merged")
     places = [emit.allocate(I64) for _ in range(3)]
     for value, place in zip((_ARRIVALS, _DROPS, _BYTES), places, strict=True):
