@@ -3,6 +3,7 @@
 import io
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,7 @@ _FIRST_EXAMPLE = "matmul_tiled"
 _FIRST_GPUS = ("h100-sxm", "a100-sxm-80gb", "rtx-4090")
 _MOST_UPLOADED = 2_000_000
 _CONNECT_SECONDS = 30.0
+_IS_DARK = 'matchMedia("(prefers-color-scheme: dark)").matches'
 
 
 def add_page(application: "FastAPI") -> None:
@@ -44,8 +46,9 @@ def add_page(application: "FastAPI") -> None:
         await ui.context.client.connected(timeout=_CONNECT_SECONDS)
         desk = Desk(workshop, app.storage.tab)
         ui.context.client.on_delete(desk.stop)
-        is_dark = await ui.run_javascript('matchMedia("(prefers-color-scheme: dark)").matches')
-        desk.begin(is_dark=bool(is_dark))
+        desk.begin()
+        with suppress(TimeoutError):  # then the editor stays light
+            desk.set_theme(is_dark=await ui.run_javascript(_IS_DARK, timeout=_CONNECT_SECONDS))
 
     app.on_startup(lambda: background_tasks.create(workshop.start()))
     app.on_shutdown(workshop.close)
@@ -80,12 +83,16 @@ class Desk:
         self._is_dark = False
         self._build()
 
-    def begin(self, *, is_dark: bool) -> None:
+    def begin(self) -> None:
         """Ask for the first time."""
+        for pane in self._panes:
+            pane.ask(0.0)
+
+    def set_theme(self, *, is_dark: bool) -> None:
+        """Show the editors as the rest of the page is shown."""
         self._is_dark = is_dark
         for pane in self._panes:
             pane.set_theme(is_dark=is_dark)
-            pane.ask(0.0)
 
     def stop(self) -> None:
         """Give up all that was asked: the tab is closed."""

@@ -83,7 +83,7 @@ class Pane:
     def _build(self) -> None:
         self.root = ui.element("section").classes("kc-pane").props(f'aria-label="Pane {self.name}"')
         with self.root:
-            with ui.element("div").classes("kc-card"):
+            with ui.element("div").classes("kc-card kc-written"):
                 with ui.element("div").classes("kc-pane-head"):
                     self._title = ui.label("Kernel")
                     self._status = ui.label().classes("kc-status").props('role="status"')
@@ -91,16 +91,19 @@ class Pane:
                     self._asked.source, language="C++", theme="vscodeLight", on_change=lambda _: self._edited()
                 ).classes("kc-editor")
                 self._build_launch()
-            with ui.element("div").classes("kc-card kc-answer") as self._answer:
-                self._verdict, self._rows = _html(), _html()
-                self._parts, self._occupancy, self._lines = _html(), _html(), _html()
-                self._picture = _html().classes("kc-roofline")
-                self._notes = ui.element("details")
-                with self._notes:
-                    with ui.element("summary"):
-                        ui.label("What to know before relying on it")
-                    self._note_list = _html()
+            self._build_answers()
         self._show_nothing()
+
+    def _build_answers(self) -> None:
+        with ui.element("div").classes("kc-card kc-answer") as self._answer:
+            self._verdict, self._rows, self._parts, self._occupancy = _html(), _html(), _html(), _html()
+            self._notes = ui.element("details")
+            with self._notes:
+                with ui.element("summary"):
+                    ui.html("What to know before relying on it", sanitize=False, tag="span")
+                self._note_list = _html()
+        with ui.element("div").classes("kc-card kc-answer kc-behind") as self._behind:
+            self._lines, self._picture = _html(), _html()
 
     def _build_launch(self) -> None:
         with ui.element("div").classes("kc-launch"):
@@ -170,12 +173,17 @@ class Pane:
         await asyncio.sleep(pause)
         self._heard(self)
         begun = time.monotonic()
-        self._answer.classes(add="kc-stale")
+        self._set_stale(stale=True)
         self._status.set_text("working …")
         async with aclosing(self._workshop.answers(self.question())) as answers:
             async for answer in answers:
                 self._show(answer, time.monotonic() - begun)
-        self._answer.classes(remove="kc-stale")
+        self._set_stale(stale=False)
+
+    def _set_stale(self, *, stale: bool) -> None:
+        """Pale what belongs to an earlier state of the source."""
+        for each in (self._answer, self._behind):
+            each.classes(**{"add" if stale else "remove": "kc-stale"})
 
     async def report(self) -> ReportTold | Problem:
         """Return the report on what is asked."""
@@ -195,6 +203,7 @@ class Pane:
             case Done():
                 self._status.set_text(f"answered in {seconds:.2f} s, by a small sample")
             case LinesTold():
+                self._behind.set_visibility(True)
                 self._lines.set_content(fragments.lines(answer, self._asked.source))
                 self._mark(fragments.decorations(answer, self._line_count))
             case PictureTold():
@@ -227,7 +236,7 @@ class Pane:
         self.told = None
         self._show_nothing()
         self._verdict.set_content(fragments.problem(found))
-        self._answer.classes(remove="kc-stale")
+        self._set_stale(stale=False)
         self._status.set_text("no answer")
         self._mark(fragments.error_decorations(found, self._line_count))
         self._heard(self)
@@ -236,6 +245,7 @@ class Pane:
         for each in (self._rows, self._parts, self._occupancy, self._lines, self._picture):
             each.set_content("")
         self._notes.set_visibility(False)
+        self._behind.set_visibility(False)
 
     @property
     def _line_count(self) -> int:
