@@ -1,4 +1,4 @@
-"""The pictures of a report: forecasts, and where a run was measured, rooflines and bars."""
+"""The pictures of a forecast: its times, its rooflines, and where a run was measured, bars."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
+from kerncast.profiles import KernelRoofline
+from kerncast.report.pictures.colours import limit_colour
+from kerncast.report.pictures.forecast_roofline import draw_forecast_rooflines, forecast_roofline_csv, rooflines_of
 from kerncast.report.pictures.picture_files import drawing, svg_text
-from kerncast.report.pictures.projection import draw_projection
-from kerncast.report.pictures.roofline import draw_rooflines, rooflines_of_cases
+from kerncast.report.pictures.projection import draw_projection, projection_csv
+from kerncast.report.pictures.roofline import draw_rooflines, drawable, roofline_csv, rooflines_of_cases
 from kerncast.report.words import describe_interval_kind, describe_limiter
 from kerncast.units import format_seconds
 
@@ -17,13 +20,6 @@ if TYPE_CHECKING:
 
 _MOST_LAUNCHES = 12
 _DENSE_TICKS_BELOW = 300  # an axis of fewer than 2.5 decades is labelled at 1, 2 and 5
-COLOURS = {
-    "dram": "#1f77b4", "l2": "#17becf", "launch": "#7f7f7f", "compute": "#d62728", "fp32": "#d62728",
-    "fp64": "#9467bd", "fp16": "#e377c2", "special": "#ff7f0e", "integer": "#8c564b", "issue": "#2ca02c",
-    "lsu": "#bcbd22", "fma": "#d62728", "alu": "#8c564b", "imad": "#ad494a", "xu": "#ff7f0e", "tensor": "#ce6dbd",
-    "branch": "#8c6d31", "uniform": "#636363", "shared": "#31a354", "l1": "#00a087", "atomics": "#7b4173",
-    "latency": "#393b79", "blocks": "#a55194",
-}  # fmt: skip
 
 
 def draw_forecast(predictions: Sequence[Prediction]) -> "Figure":
@@ -48,7 +44,7 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
     seen: set[str] = set()
     ranked = sorted(group, key=lambda p: p.seconds)
     for row, p in enumerate(ranked):
-        colour = COLOURS.get(p.limiter, "#000000")
+        colour = limit_colour(p.limiter)
         label = f"limited by {describe_limiter(p.limiter)}" if p.limiter not in seen else None
         seen.add(p.limiter)
         panel.hlines(row, p.low, p.high, color=colour, linewidth=3, alpha=0.35)
@@ -71,11 +67,46 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
     panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.35 / len(group) - 0.03), ncols=3, frameon=False)
 
 
+def draw_bars(forecast: Forecast) -> "Figure":
+    """Return the times of a forecast with their intervals, beside the measured ones where a run was carried over."""
+    return draw_projection(forecast.predictions) or draw_forecast(forecast.predictions)
+
+
+def bars_text(forecast: Forecast) -> str:
+    """Return the numbers of the bars as CSV."""
+    return projection_csv(forecast.predictions)
+
+
+def draw_roofline(forecast: Forecast) -> "Figure | None":
+    """Return the rooflines of a forecast, a panel per launch and GPU.
+
+    Where a measured run is carried over by its counters, they show the run and what it becomes; else the executed
+    kernel at its forecast time. None where no work is counted: of operators, trained models and times alone.
+    """
+    carried = _carried(forecast)
+    return draw_rooflines(carried) if carried else draw_forecast_rooflines(rooflines_of(forecast))
+
+
+def roofline_text(forecast: Forecast) -> str | None:
+    """Return the numbers of the rooflines as CSV; None where there are none."""
+    carried = _carried(forecast)
+    if carried:
+        return roofline_csv(carried)
+    rooflines = rooflines_of(forecast)
+    return forecast_roofline_csv(rooflines) if rooflines else None
+
+
+def _carried(forecast: Forecast) -> tuple[KernelRoofline, ...]:
+    """Return the rooflines of measured runs; none where no kernel has a place on axes of floating-point work."""
+    found = rooflines_of_cases(forecast.profiled)
+    return found if drawable(found) else ()
+
+
 def pictures_svg(forecast: Forecast) -> tuple[str, ...]:
     """Return each picture that there is something to draw for."""
     figures = (
         draw_forecast(forecast.predictions),
-        draw_rooflines(rooflines_of_cases(forecast.profiled)),
+        draw_roofline(forecast),
         draw_projection(forecast.predictions),
     )
     return tuple(svg_text(figure) for figure in figures if figure is not None)
