@@ -52,6 +52,7 @@ LAYERS = (
     {"checkup"},
     {"studies"},
     {"report"},
+    {"web"},
     {"cli"},
 )
 VERBS = {"compile", "machine", "read", "hostbuild", "execute"}

@@ -64,7 +64,7 @@ def _row(row: Row, low: float, place: float, high: float) -> str:
 def _ticks(low: float, high: float) -> Iterator[float]:
     """Yield round times within an axis, few enough to be read on a telephone."""
     decades = math.log10(high / low)
-    steps = _TICKS if decades < 1 else _TICKS[:1] + _TICKS[2:] if decades < 2 else _TICKS[:1]  # noqa: PLR2004
+    steps = _TICKS if decades < 1 else _TICKS[:1] + _TICKS[2:] if decades < 2 else _TICKS[:1]
     for exponent in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
         yield from (each * 10.0**exponent for each in steps if low < each * 10.0**exponent < high)
 
@@ -73,10 +73,10 @@ def resources(row: Row) -> str:
     """Return what each resource would take alone, as bars."""
     longest = max((part.seconds for part in row.parts), default=0.0)
     body = "".join(
-        f'<div class="kc-part{" kc-first" if number == 0 else ""}"><span>{text(part.name)}</span>'
-        f'<i><b style="width:{100 * part.seconds / longest:.1f}%"></b></i>'
+        f'<div class="kc-part"><span>{text(part.name)}</span>'
+        f'<i><b style="width:{100 * part.seconds / longest:.1f}%;background:{text(part.colour)}"></b></i>'
         f"<em>{text(describe_percent(min(part.seconds / row.seconds, 1.0)))}</em></div>"
-        for number, part in enumerate(row.parts[:_MOST_PARTS])
+        for part in row.parts[:_MOST_PARTS]
         if longest
     )
     note = "Each share is the time that this resource alone would take, of the forecast. They overlap."
@@ -121,9 +121,7 @@ def notes(told: ForecastTold) -> str:
 
 def problem(found: Problem) -> str:
     """Return what is wrong, where and how to mend it."""
-    places = [
-        f"<li><b>Line {line}</b> {text(what)}</li>" for line, what in found.lines if what and what != found.what
-    ]
+    places = [f"<li><b>Line {line}</b> {text(what)}</li>" for line, what in found.lines if what and what != found.what]
     where = f'<p class="kc-note">Line {found.lines[0][0]}</p>' if found.lines and not places else ""
     listed = f"<ul>{''.join(places)}</ul>" if places else ""
     kind = "kc-problem kc-endless" if found.is_endless else "kc-problem"
@@ -146,14 +144,12 @@ def comparison(one: ForecastTold, other: ForecastTold) -> str:
 def _compared(a: Row, b: Row) -> str:
     factor = a.seconds / b.seconds
     if 1 / _SAME < factor < _SAME:
-        word, kind = "as fast", "same"
+        word, kind = "A and B are equally fast", "same"
     else:
-        word = f"{max(factor, 1 / factor):.3g}× {'faster' if factor > 1 else 'slower'}"
+        word = f"B is {max(factor, 1 / factor):.3g}× {'faster' if factor > 1 else 'slower'}"
         kind = "faster" if factor > 1 else "slower"
     times = f"{format_seconds(a.seconds, _DIGITS)} → {format_seconds(b.seconds, _DIGITS)}"
-    return (
-        f'<div class="kc-pair kc-{kind}"><b>B is {text(word)}</b><span>{text(b.gpu)}</span><em>{text(times)}</em></div>'
-    )
+    return f'<div class="kc-pair kc-{kind}"><b>{text(word)}</b><span>{text(b.gpu)}</span><em>{text(times)}</em></div>'
 
 
 def decorations(told: LinesTold, source_lines: int) -> list[dict[str, object]]:

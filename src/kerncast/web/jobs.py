@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 from kerncast.child_process import environment_of_children
@@ -48,8 +48,14 @@ class Workshop:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._is_warm = False
         self._starting: asyncio.Lock = asyncio.Lock()
         self._free = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether a question is worked on at once."""
+        return self._is_warm
 
     async def start(self) -> None:
         """Start the process unless it runs, and wait until it is warm."""
@@ -59,15 +65,16 @@ class Workshop:
             self.close()
             ours, its = socket.socketpair()
             with its:
-                self._process = subprocess.Popen(  # noqa: ASYNC220, S603  a module of ours, which starts at once
-                    [sys.executable, "-P", "-m", "kerncast.web.warm"], stdin=its, env=environment_of_children()
+                self._process = subprocess.Popen(  # noqa: ASYNC220  a module of ours, which starts at once
+                    [sys.executable, "-P", "-m", "kerncast.web.warm"], stdin=its.fileno(), env=environment_of_children()
                 )
             ours.setblocking(False)
             self._socket = ours
-            await asyncio.get_running_loop().sock_recv(ours, 1)
+            self._is_warm = bool(await asyncio.get_running_loop().sock_recv(ours, 1))
 
     def close(self) -> None:
         """End the process, and whatever works for it."""
+        self._is_warm = False
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -76,7 +83,7 @@ class Workshop:
             self._process.wait()
             self._process = None
 
-    async def answers(self, asked: Asked) -> AsyncIterator[Answer]:
+    async def answers(self, asked: Asked) -> AsyncGenerator[Answer, None]:
         """Yield what there is to say; whoever stops listening ends the work."""
         async with self._free:
             await self.start()
@@ -101,7 +108,7 @@ class Workshop:
         return ours
 
 
-async def _heard(reader: asyncio.StreamReader, end: float) -> AsyncIterator[Answer]:
+async def _heard(reader: asyncio.StreamReader, end: float) -> AsyncGenerator[Answer, None]:
     said = False
     while True:
         try:
@@ -118,4 +125,4 @@ async def _heard(reader: asyncio.StreamReader, end: float) -> AsyncIterator[Answ
         message = json.loads(line)
         kind = _KINDS[message["kind"]]
         said = said or kind in {ForecastTold, ReportTold, Problem}
-        yield from_json(kind, message["data"])  # type: ignore[misc]
+        yield from_json(kind, message["data"])

@@ -26,7 +26,9 @@ def launch_text(asked: Asked, kernel: str, source: str) -> str:
     <BLANKLINE>
     """
     lines = [f"source = {toml_text(source)}", "", "[[launch]]", f"kernel = {toml_text(kernel)}"]
-    lines += [f"{name} = [{', '.join(_numbers(text))}]" for name, text in (("grid", asked.grid), ("block", asked.block))]
+    lines += [
+        f"{name} = [{', '.join(_numbers(text))}]" for name, text in (("grid", asked.grid), ("block", asked.block))
+    ]
     if asked.shared_bytes.strip() not in {"", "0"}:
         lines.append(f"shared_bytes = {asked.shared_bytes.strip()}")
     arguments = ", ".join(f"{toml_key(name)} = {_value(text)}" for name, text in asked.arguments)
@@ -77,11 +79,11 @@ def _shown(value: Any) -> str:
 def hypothetical_text(gpu: Hypothetical) -> str:
     """Return the file of a GPU that does not exist.
 
-    >>> print(hypothetical_text(Hypothetical("t4", (("sm_count", 80),))))
-    name = "t4, changed"
+    >>> print(hypothetical_text(Hypothetical("t4", "T4 with 80 SMs", (("sm_count", 80),))))
+    name = "T4 with 80 SMs"
     from = "t4"
     sm_count = 80
     <BLANKLINE>
     """
-    lines = [f"name = {toml_text(f'{gpu.base}, changed')}", f"from = {toml_text(gpu.base)}"]
+    lines = [f"name = {toml_text(gpu.name)}", f"from = {toml_text(gpu.base)}"]
     return "\n".join([*lines, *(f"{toml_key(key)} = {value:g}" for key, value in gpu.changes), ""])

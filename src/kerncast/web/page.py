@@ -116,7 +116,9 @@ class Desk:
                 on_change=lambda event: self._choose(event.value),
             ).props('dense outlined use-chips input-debounce="0"').classes("kc-gpus")  # fmt: skip
             ui.switch("What if", value=bool(self._kept.get("what_if")), on_change=lambda e: self._imagine(on=e.value))
-            ui.switch("Compare two versions", value=bool(self._kept.get("two")), on_change=lambda e: self._two(on=e.value))
+            ui.switch(
+                "Compare two versions", value=bool(self._kept.get("two")), on_change=lambda e: self._two(on=e.value)
+            )
         self._what_if_place = ui.element("div")
         self._comparison = ui.html("", sanitize=False).classes("kc-compare")
         self._pane_place = ui.element("main").classes("kc-panes")
@@ -127,13 +129,18 @@ class Desk:
             self._two(on=True)
 
     def _build_menus(self) -> None:
-        with ui.button("Examples", icon="menu_book").props("flat dense"), ui.menu().props('max-height="60vh"'):
+        with (
+            ui.button("Examples", icon="menu_book", color=None).props("flat dense"),
+            ui.menu().props('max-height="60vh"'),
+        ):
             for name, asked in examples().items():
                 ui.menu_item(name.replace("_", " "), on_click=lambda asked=asked: self._panes[0].load(asked))
         upload = ui.upload(multiple=True, auto_upload=True, max_file_size=_MOST_UPLOADED, on_multi_upload=self._opened)
         upload.props('accept=".cu,.cuh,.toml"').style("display: none")
-        ui.button("Open", icon="folder_open", on_click=lambda: upload.run_method("pickFiles")).props("flat dense")
-        with ui.button("Share", icon="ios_share").props("flat dense"), ui.menu():
+        ui.button(
+            "Open", icon="folder_open", color=None, on_click=lambda: upload.run_method("pickFiles")
+        ).props("flat dense")  # fmt: skip
+        with ui.button("Share", icon="ios_share", color=None).props("flat dense"), ui.menu():
             ui.menu_item("Launch file and source (.zip)", on_click=self._share_launch)
             ui.menu_item("Report (.html)", on_click=self._share_report)
 
@@ -183,6 +190,8 @@ class Desk:
             pane.stop()
             pane.root.delete()
             self._pane_place.classes(remove="kc-two")
+        for pane in self._panes:
+            pane.set_name(pane.name if on else "")
         self._heard(self._panes[0])
 
     def _ask(self) -> None:
@@ -192,7 +201,7 @@ class Desk:
     def _heard(self, pane: Pane) -> None:
         self._kept[f"pane {pane.name}"] = to_json(pane.asked)
         told = [each.told for each in self._panes]
-        both = len(told) == 2 and told[0] is not None and told[1] is not None  # noqa: PLR2004  panes
+        both = len(told) == 2 and told[0] is not None and told[1] is not None
         self._comparison.set_content(fragments.comparison(told[0], told[1]) if both else "")  # type: ignore[arg-type]
         self._comparison.set_visibility(both)
 
@@ -262,11 +271,13 @@ class WhatIf:
         return {"base": self._base, "steps": self._steps}
 
     @property
-    def hypothetical(self) -> Hypothetical:
-        """The GPU that the sliders make."""
+    def hypothetical(self) -> Hypothetical | None:
+        """The GPU that the sliders make; None where they change nothing."""
         facts = _facts(self._base)
         changes = tuple((key, self._value(key)) for key, step in self._steps.items() if step and key in facts)
-        return Hypothetical(self._base, changes)
+        units = {key: unit or f" {label}" for key, label, unit, *_ in _SLIDERS}
+        said = ", ".join(f"{value:,.0f}{units[key]}" for key, value in changes)
+        return Hypothetical(self._base, f"{_gpu_names()[self._base]} with {said}", changes) if changes else None
 
     def _build(self) -> None:
         with ui.element("section").classes("kc-whatif").props('aria-label="A GPU that does not exist"'):
@@ -282,7 +293,7 @@ class WhatIf:
                     self._sliders[key] = ui.slider(
                         min=_steps(low), max=_steps(high), step=1, value=self._steps[key],
                         on_change=lambda event, key=key: self._slide(key, int(event.value)),
-                    ).props(f'aria-label="{label}" markers="{_STEPS_PER_OCTAVE}"')  # fmt: skip
+                    ).props(f'aria-label="{label}"')  # fmt: skip
         self._tell()
 
     def _begin_with(self, base: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from nicegui import background_tasks, ui
 
+from kerncast.units import format_seconds
 from kerncast.web import fragments
 from kerncast.web.jobs import Workshop
 from kerncast.web.questions import (
@@ -36,6 +37,9 @@ class Pane:
     def __init__(self, name: str, asked: Asked, workshop: Workshop, heard: Callable[["Pane"], None]) -> None:
         self.name = name
         self.told: ForecastTold | None = None
+        self._short = self._letter = ""
+        self._kernel = "Kernel"
+        self._chosen: dict[str, str] = {}
         self._asked, self._workshop, self._heard = asked, workshop, heard
         self._whole: Callable[[Asked], Asked] = lambda mine: mine
         self._task: asyncio.Task[None] | None = None
@@ -73,6 +77,11 @@ class Pane:
         if self._task is not None:
             self._task.cancel()
             self._task = None
+
+    def set_name(self, name: str) -> None:
+        """Show a name before the kernel's, where there are two panes."""
+        self._letter = name
+        self._title.set_text(f"{name} · {self._kernel}" if name else self._kernel)
 
     def set_theme(self, *, is_dark: bool) -> None:
         """Show the editor light or dark."""
@@ -130,7 +139,9 @@ class Pane:
     def _show_launch(self) -> None:
         for name, field in self._fields.items():
             field.set_value(getattr(self._asked, name))
-        self._show_arguments(tuple(ArgumentTold(name, "", text, is_filled=False) for name, text in self._asked.arguments))
+        self._show_arguments(
+            tuple(ArgumentTold(name, "", text, is_filled=False) for name, text in self._asked.arguments)
+        )
 
     def _show_arguments(self, told: tuple[ArgumentTold, ...]) -> None:
         """Show a field per argument; fields that stay keep their focus."""
@@ -138,9 +149,12 @@ class Pane:
             self._argument_grid.clear()
             with self._argument_grid:
                 self._arguments = {each.name: self._argument(each.name) for each in told}
+        self._chosen |= {each.name: each.text for each in told if each.is_filled}
         for each in told:
             field = self._arguments[each.name]
-            field.props(f'label="{fragments.text(f"{each.name}: {each.type_text}" if each.type_text else each.name)}"')
+            label = f"{each.name}: {each.type_text}" if each.type_text else each.name
+            label += " (our choice)" if self._chosen.get(each.name) == each.text else ""
+            field.props(f'label="{fragments.text(label)}"')
             if field.value != each.text:
                 field.set_value(each.text)
 
@@ -174,7 +188,7 @@ class Pane:
         self._heard(self)
         begun = time.monotonic()
         self._set_stale(stale=True)
-        self._status.set_text("working …")
+        self._status.set_text("working …" if self._workshop.is_warm else "loading compilers and simulator, once …")
         async with aclosing(self._workshop.answers(self.question())) as answers:
             async for answer in answers:
                 self._show(answer, time.monotonic() - begun)
@@ -201,12 +215,13 @@ class Pane:
             case ForecastTold():
                 self._show_forecast(answer)
             case Done():
-                self._status.set_text(f"answered in {seconds:.2f} s, by a small sample")
+                self._status.set_text(f"{self._short}in {seconds:.2f} s, by a small sample")
             case LinesTold():
                 self._behind.set_visibility(True)
                 self._lines.set_content(fragments.lines(answer, self._asked.source))
                 self._mark(fragments.decorations(answer, self._line_count))
             case PictureTold():
+                # The picture is ours, made of numbers and escaped names outside the process that runs kernels.
                 self._picture.set_content(answer.svg and f'<h3>Roofline</h3><div class="kc-picture">{answer.svg}</div>')
             case Problem():
                 self._show_problem(answer)
@@ -214,12 +229,14 @@ class Pane:
     def _show_compiled(self, told: CompiledTold) -> None:
         known = dict(self._asked.arguments) | {each.name: each.text for each in told.arguments}
         self._asked = replace(self._asked, arguments=tuple(known.items()))
-        self._title.set_text(told.kernel)
+        self._kernel = told.kernel
+        self.set_name(self._letter)
         self._show_arguments(told.arguments)
 
     def _show_forecast(self, told: ForecastTold) -> None:
         self.told = told
         self._answer.classes(remove="kc-stale")
+        self._short = f"{format_seconds(told.rows[0].seconds, 3)} on {told.rows[0].gpu} · answered "
         self._verdict.set_content(fragments.verdict(told))
         self._rows.set_content(fragments.rows(told))
         first = self.question().gpus[:1]
@@ -254,7 +271,7 @@ class Pane:
     def _mark(self, marks: list[dict[str, object]]) -> None:
         if marks != self._marks:
             self._marks = marks
-            self._editor.decorations = marks  # type: ignore[assignment]
+            self._editor.decorations = marks
 
 
 def _html() -> ui.html:

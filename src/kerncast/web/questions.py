@@ -9,6 +9,7 @@ class Hypothetical:
 
     base: str
     """id of the GPU that it is made from"""
+    name: str
     changes: tuple[tuple[str, float], ...]
     """key of ``[peak]`` in the data sheet's unit, and its new value"""
 
@@ -56,6 +57,7 @@ class Part:
 
     name: str
     seconds: float
+    colour: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +115,11 @@ class LinesTold:
 
 @dataclass(frozen=True, slots=True)
 class PictureTold:
-    """A picture, or why there is none."""
+    """A picture."""
 
     name: str
     svg: str
-    why_not: str = ""
+    """text of the picture; empty where there is nothing to draw"""
 
 
 @dataclass(frozen=True, slots=True)

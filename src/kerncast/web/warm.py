@@ -53,7 +53,7 @@ def main() -> None:
 def warm_up() -> None:
     """Forecast a small kernel here, so that everything that this takes is loaded, and the fork need not load it."""
     from kerncast.report.forecast import picture  # noqa: F401, PLC0415  matplotlib
-    from kerncast.report.pictures import roofline  # noqa: F401, PLC0415
+    from kerncast.report.pictures import forecast_roofline  # noqa: F401, PLC0415
 
     with tempfile.TemporaryDirectory(prefix="kerncast-") as folder, suppress(KerncastError):
         source = Path(folder) / "k.cu"

@@ -16,7 +16,7 @@ from kerncast.forecast.compiled_launch import compile_and_count, gathered
 from kerncast.forecast.results import simulation_key
 from kerncast.gpu import GPU
 from kerncast.launch import FLOAT_ELEMENTS, Argument, Launch, parse_extent, parse_value
-from kerncast.models import DEFAULT_MODEL, Case
+from kerncast.models import Case
 from kerncast.models.sm.simulation import with_warp_states
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction
@@ -24,6 +24,7 @@ from kerncast.printable import printable_lines
 from kerncast.profiles import KernelProfile
 from kerncast.report.forecast.document import notes_of
 from kerncast.report.forecast.verdict import verdicts
+from kerncast.report.pictures.colours import limit_colour
 from kerncast.report.profile.sections import STALLS
 from kerncast.report.words import describe_limiter, describe_percent, describe_sampling
 from kerncast.units import GIB
@@ -47,6 +48,10 @@ from kerncast.web.questions import (
 #: Who types waits: an eighth of the sample of ``kerncast predict``, and blocks that count as endless after a second or
 #: two instead of a minute.
 BUDGET = Budget(sample_seconds=0.25, block_steps=2_000_000, seconds=30.0, memory_bytes=2 * GIB)
+_SMALLER = (
+    f"The sample is {Budget().sample_seconds / BUDGET.sample_seconds:.0f} times smaller than that of kerncast predict,"
+    " whose time may differ."
+)
 SOURCE_NAME = "kernel.cu"
 _GPU_FILE = "hypothetical.toml"
 _KERNEL = re.compile(
@@ -128,7 +133,7 @@ class _Work:
 
     def forecast(self, gpus: list[tuple[GPU, tuple[object, ...]]]) -> Forecast:
         """Return the forecast on some GPUs, of which at least one has an answer; raises Refusal."""
-        found = forecast_all((self.launch,), gpus, Options(budget=BUDGET, apart=True)).whole()  # type: ignore[arg-type]
+        found = forecast_all((self.launch,), gpus, Options(budget=BUDGET, apart=True)).whole()
         if not found.predictions:
             raise found.first_refusal or Refusal("nothing could be forecast")
         return found
@@ -220,11 +225,12 @@ def _told(forecast: Forecast) -> ForecastTold:
     refused = tuple(f"{r.gpu or 'All GPUs'}: {r.reason}" for r in forecast.refused)
     sampling = describe_sampling(forecast.profiled[0].profile)
     notes = [each for each in notes_of(forecast) if not each.startswith("Refused: ")]
-    return ForecastTold(" ".join(verdicts(forecast)), rows, refused, tuple(notes), sampling)
+    return ForecastTold(" ".join(verdicts(forecast)), rows, refused, tuple(notes), f"{sampling} {_SMALLER}")
 
 
 def _row(p: Prediction, case: Case) -> Row:
-    parts = sorted((Part(describe_limiter(term.name), term.seconds) for term in p.terms), key=lambda t: -t.seconds)
+    ranked = sorted(p.terms, key=lambda term: -term.seconds)
+    parts = [Part(describe_limiter(term.name), term.seconds, limit_colour(term.name)) for term in ranked]
     request, architecture = block_request_of(case.profile), case.gpu.architecture
     resident, told = 0, ""
     if request is not None:
@@ -254,17 +260,15 @@ def _explained(work: _Work, forecast: Forecast) -> Iterator[Answer]:
     if first is None:
         return
     yield _lines(work.launch, first.gpu)
-    yield _roofline([case for case in forecast.profiled if case.gpu.id == first.gpu.id])
+    yield _roofline(forecast, first.gpu)
 
 
-def _roofline(cases: Sequence[Case]) -> PictureTold:
+def _roofline(forecast: Forecast, gpu: GPU) -> PictureTold:
+    from kerncast.report.pictures.forecast_roofline import draw_forecast_rooflines, rooflines_of  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import svg_text  # noqa: PLC0415  draws with matplotlib
-    from kerncast.report.pictures.roofline import draw_rooflines, rooflines_of_cases  # noqa: PLC0415
 
-    figure = draw_rooflines(rooflines_of_cases(cases))
-    if figure is None:
-        return PictureTold("roofline", "", "There is no roofline: the kernel does no floating-point work.")
-    return PictureTold("roofline", svg_text(figure))
+    figure = draw_forecast_rooflines([each for each in rooflines_of(forecast) if each.gpu == gpu.name])
+    return PictureTold("roofline", "" if figure is None else svg_text(figure))
 
 
 def _lines(launch: Launch, gpu: GPU) -> LinesTold:
@@ -312,4 +316,4 @@ def _with_states(launch: Launch, gpu: GPU, means: Means) -> KernelProfile:
         return found.profile
 
 
-__all__ = ["BUDGET", "DEFAULT_MODEL", "SOURCE_NAME", "answers", "kernels_in", "problem_of"]
+__all__ = ["BUDGET", "SOURCE_NAME", "answers", "kernels_in", "problem_of"]
