@@ -41,10 +41,10 @@ def add_page(application: "FastAPI") -> None:
     style = read_text(Path(__file__).with_name("page.css"), OUR_DATA)
 
     @ui.page("/", title="kerncast", response_timeout=_CONNECT_SECONDS)
-    async def page() -> None:
+    async def page(example: str = "", gpu: str = "") -> None:
         ui.add_css(style)
         await ui.context.client.connected(timeout=_CONNECT_SECONDS)
-        desk = Desk(workshop, app.storage.tab)
+        desk = Desk(workshop, app.storage.tab, _begun_with(example, gpu))
         ui.context.client.on_delete(desk.stop)
         desk.begin()
         with suppress(TimeoutError):  # then the editor stays light
@@ -71,13 +71,20 @@ def _gpu_names() -> dict[str, str]:
     return {gpu.id: gpu.name for gpu in list_gpus()}
 
 
+def _begun_with(example: str, gpu: str) -> Asked:
+    """Return what a new tab shows: an example on some GPUs, which the address may name (``?example=saxpy&gpu=t4``)."""
+    asked = examples().get(example, examples()[_FIRST_EXAMPLE])
+    gpus = tuple(each for each in gpu.split(",") if each in _gpu_names())
+    return replace(asked, gpus=gpus or _FIRST_GPUS)
+
+
 class Desk:
     """All that one browser tab works on: GPUs, a hypothetical one, and one pane or two."""
 
-    def __init__(self, workshop: Workshop, kept: Any) -> None:
-        self._workshop, self._kept = workshop, kept
-        known = [each for each in kept.get("gpus", _FIRST_GPUS) if each in _gpu_names()]
-        self._gpus: list[str] = known or list(_FIRST_GPUS)
+    def __init__(self, workshop: Workshop, kept: Any, begun: Asked) -> None:
+        self._workshop, self._kept, self._begun = workshop, kept, begun
+        known = [each for each in kept.get("gpus", begun.gpus) if each in _gpu_names()]
+        self._gpus: list[str] = known or list(begun.gpus)
         self._what_if: WhatIf | None = None
         self._panes: list[Pane] = []
         self._is_dark = False
@@ -122,7 +129,7 @@ class Desk:
         self._what_if_place = ui.element("div")
         self._comparison = ui.html("", sanitize=False).classes("kc-compare")
         self._pane_place = ui.element("main").classes("kc-panes")
-        self._add_pane("A", examples()[_FIRST_EXAMPLE])
+        self._add_pane("A", self._begun)
         if self._kept.get("what_if"):
             self._imagine(on=True)
         if self._kept.get("two"):

@@ -70,6 +70,7 @@ class Pane:
     def ask(self, pause: float = _PAUSE_SECONDS) -> None:
         """Ask after a pause; what was asked before is given up."""
         self.stop()
+        self._heard(self)  # what was typed is kept at once, for a reload
         self._task = background_tasks.create(self._work(pause), name=f"pane {self.name}")
 
     def stop(self) -> None:
@@ -185,7 +186,6 @@ class Pane:
 
     async def _work(self, pause: float) -> None:
         await asyncio.sleep(pause)
-        self._heard(self)
         begun = time.monotonic()
         self._set_stale(stale=True)
         self._status.set_text("working …" if self._workshop.is_warm else "loading compilers and simulator, once …")

@@ -12,6 +12,7 @@ from kerncast.compile.nouns import Parameter
 from kerncast.errors import BudgetExceededError, CompileError, InputError, KerncastError, LaunchError, Refusal
 from kerncast.execute import Budget
 from kerncast.forecast import Forecast, Means, Options, compile_launch, forecast_all, in_limits, resolve_gpus
+from kerncast.forecast.asked import GPUsNoted
 from kerncast.forecast.compiled_launch import compile_and_count, gathered
 from kerncast.forecast.results import simulation_key
 from kerncast.gpu import GPU
@@ -118,7 +119,7 @@ class _Work:
     """What is to be forecast, as far as it can be known before a block runs."""
 
     launch: Launch
-    gpus: list[tuple[GPU, tuple[object, ...]]]
+    gpus: GPUsNoted
     compiled: CompiledTold
 
     @classmethod
@@ -129,9 +130,9 @@ class _Work:
         kernel = _compiled(launch, [gpu.architecture.code_name for gpu, _ in gpus])
         told = _arguments(asked, kernel, launch)
         values = tuple(Argument(each.name, parse_value(each.text, each.name, folder)) for each in told)
-        return cls(replace(launch, arguments=values), gpus, CompiledTold(kernel.kernel, told))  # type: ignore[arg-type]
+        return cls(replace(launch, arguments=values), gpus, CompiledTold(kernel.kernel, told))
 
-    def forecast(self, gpus: list[tuple[GPU, tuple[object, ...]]]) -> Forecast:
+    def forecast(self, gpus: GPUsNoted) -> Forecast:
         """Return the forecast on some GPUs, of which at least one has an answer; raises Refusal."""
         found = forecast_all((self.launch,), gpus, Options(budget=BUDGET, apart=True)).whole()
         if not found.predictions:
@@ -139,7 +140,7 @@ class _Work:
         return found
 
 
-def _gpus_of(asked: Asked, folder: Path) -> list[tuple[GPU, tuple[object, ...]]]:
+def _gpus_of(asked: Asked, folder: Path) -> GPUsNoted:
     names: list[str | Path] = list(asked.gpus)
     if asked.hypothetical is not None:
         path = folder / _GPU_FILE
@@ -147,7 +148,7 @@ def _gpus_of(asked: Asked, folder: Path) -> list[tuple[GPU, tuple[object, ...]]]
         names.insert(0, path)
     if not names:
         raise InputError("no GPU is chosen", cure="Choose one or several above.")
-    return list(resolve_gpus(names))
+    return resolve_gpus(names)
 
 
 def _launch_of(asked: Asked, folder: Path) -> Launch:

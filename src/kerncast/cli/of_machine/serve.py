@@ -36,7 +36,8 @@ def command(
 
 
 def _check_extra() -> None:
-    from kerncast.requirements import how_to_install, is_importable  # noqa: PLC0415
+    from kerncast.requirements import Requirement, is_importable  # noqa: PLC0415
 
     if not is_importable("nicegui"):
-        raise InputError("kerncast serve needs the extra web", cure=f"Install with: {how_to_install('nicegui')}")
+        command = Requirement("nicegui", "", "web").command
+        raise InputError("kerncast serve needs the extra web", cure=f"Install with: {command}")
