@@ -193,9 +193,9 @@ class _Kept:
     """What the disassembler printed of a cubin in an earlier process, on disk: it takes half a second to start."""
 
     def __init__(self, program: Path, cubin: bytes) -> None:
-        place = cache_place()
-        self._store = None if place.folder is None else Store(place.folder, place.most_bytes)
-        self._key = hashlib.sha256(f"listing {_digest(program)} ".encode() + cubin).hexdigest()
+        place, version = cache_place(), _digest(program)
+        self._store = None if place.folder is None or version is None else Store(place.folder, place.most_bytes)
+        self._key = hashlib.sha256(f"listing {version} ".encode() + cubin).hexdigest()
 
     @cached_property
     def text(self) -> str | None:
@@ -213,8 +213,12 @@ class _Kept:
 
 
 @cache
-def _digest(program: Path) -> str:
-    return sha256_of(program, _PROGRAM)
+def _digest(program: Path) -> str | None:
+    """Return what tells versions of a program apart; None where it cannot be read, and so does not run either."""
+    try:
+        return sha256_of(program, _PROGRAM)
+    except InputError:
+        return None
 
 
 def _started(program: Path, cubin: bytes, folder: Path) -> "subprocess.Popen[str]":

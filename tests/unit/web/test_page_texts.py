@@ -38,7 +38,9 @@ def test_a_launch_file_comes_back_as_it_was() -> None:
     assert found == replace(ASKED, block="32, 4")
 
 
-@pytest.mark.parametrize("text", ["", "launch = 3", "[[launch]]", "[[launch]\n", "[[launch]]\ngrid = 1", "a = " + "[" * 9999])
+@pytest.mark.parametrize(
+    "text", ["", "launch = 3", "[[launch]]", "[[launch]\n", "[[launch]]\ngrid = 1", "a = " + "[" * 9999]
+)
 def test_another_file_is_no_launch_file(text: str) -> None:
     with pytest.raises(InputError, match="launch file"):
         with_launch(Asked(""), text)
@@ -66,7 +68,7 @@ def test_kernels_are_found_by_their_text() -> None:
 
 
 def test_errors_of_the_compiler_are_told_by_line_and_without_our_folder(tmp_path: Path) -> None:
-    log = f"does not compile:\n{tmp_path}/kernel.cu(4): error: expected a \";\"\n    x\n    ^\n1 error."
+    log = f'does not compile:\n{tmp_path}/kernel.cu(4): error: expected a ";"\n    x\n    ^\n1 error.'
     found = problem_of(CompileError(log, where=f"{tmp_path}/kernel.cu"), tmp_path)
     assert found == Problem("does not compile", "", ((4, 'expected a ";"'),))
 
@@ -106,4 +108,8 @@ def test_lines_that_were_deleted_meanwhile_are_not_marked() -> None:
     told = LinesTold("T4", (LineCost(1, 0.25, "issues"), LineCost(9, 0.75, "")), "the time")
     (mark,) = fragments.decorations(told, 3)
     assert mark["line"] == 1
-    assert mark["attributes"] == {"data-cost": "25 %", "style": "--cost:0.333", "title": "25 % of the time on T4; issues"}
+    assert mark["attributes"] == {
+        "data-cost": "25 %",
+        "style": "--cost:0.333",
+        "title": "25 % of the time on T4; issues",
+    }
