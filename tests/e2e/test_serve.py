@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -144,7 +143,7 @@ def test_without_token_or_from_another_name_there_is_nothing(address: str) -> No
 
 
 def test_without_the_extra_the_cure_is_named(tmp_path: Path) -> None:
-    hidden = f"import sys; sys.modules['nicegui'] = None; sys.path.insert(0, {os.getcwd()!r})"
+    hidden = f"import sys; sys.modules['nicegui'] = None; sys.path.insert(0, {str(Path.cwd())!r})"
     code = f"{hidden}; from kerncast.cli import main; main(['serve', '--no-browser'])"
     ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 2

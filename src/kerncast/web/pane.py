@@ -107,13 +107,14 @@ class Pane:
     def _build_answers(self) -> None:
         with ui.element("div").classes("kc-card kc-answer") as self._answer:
             self._verdict, self._rows, self._parts, self._occupancy = _html(), _html(), _html(), _html()
+            self._picture = _html()
             self._notes = ui.element("details")
             with self._notes:
                 with ui.element("summary"):
                     ui.html("What to know before relying on it", sanitize=False, tag="span")
                 self._note_list = _html()
         with ui.element("div").classes("kc-card kc-answer kc-behind") as self._behind:
-            self._lines, self._picture = _html(), _html()
+            self._lines = _html()
 
     def _build_launch(self) -> None:
         with ui.element("div").classes("kc-launch"):

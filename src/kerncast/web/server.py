@@ -31,8 +31,8 @@ class Guard:
     """Lets through what begins with the token and names this host: pages of others cannot reach this one.
 
     The token is the first part of every path, of WebSockets too. ``Host`` must be a loopback name, or a page
-    whose name was bound to 127.0.0.1 afterwards could ask (DNS rebinding); ``Origin``, where a browser sends it, must be
-    this page.
+    whose name was bound to 127.0.0.1 afterwards could ask (DNS rebinding); ``Origin``, where a browser sends it, must
+    be this page.
     """
 
     application: Application

@@ -1,4 +1,4 @@
-"""The texts of the page: launch files that it gives and takes, errors at their lines, and HTML in which nothing runs."""
+"""The texts of the page: launch files that it gives and takes, errors at their lines, and HTML that runs nothing."""
 
 import tomllib
 from dataclasses import replace
@@ -17,7 +17,7 @@ from kerncast.web.work import kernels_in, problem_of
 
 ASKED = Asked(
     "source", "reduce<float, 256>", "64, 2", "32x4", "1024",
-    (("n", "4096"), ("a", "2.0"), ("x", "f32[4096] random"), ("up", "true"), ("s", 'bytes(00)'), ("q", '"; a = 1')),
+    (("n", "4096"), ("a", "2.0"), ("x", "f32[4096] random"), ("up", "true"), ("s", "bytes(00)"), ("q", '"; a = 1')),
 )  # fmt: skip
 ROW = Row(
     "T<4", "t4", 2e-6, 1e-6, 4e-6, "DRAM", (Part("DRAM", 2e-6, "#d55e00"),), "simulation", False, "2 blocks", 16, 32

@@ -24,7 +24,6 @@ def command(
 
     def ready(address: str) -> None:
         emit_text(f"{address}\n", None)
-        sys.stdout.flush()
         tell("Only this machine can open the address, and only with its token. Ctrl-C ends it.")
         if not no_browser:
             import webbrowser  # noqa: PLC0415
