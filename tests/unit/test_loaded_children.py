@@ -65,7 +65,12 @@ def test_a_fork_ends_with_its_processor_time() -> None:
 
 def test_a_fork_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "_WALL_PER_CPU_SECOND", 0.0)
-    keep_loaded(_MODULE, lambda request: {"slept": time.sleep(600), **request})
+
+    def work(request: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(600)
+        return request
+
+    keep_loaded(_MODULE, work)
     with pytest.raises(TimeoutError):
         ask(_MODULE, _REQUEST, reads=(), grace_seconds=0.2)
 

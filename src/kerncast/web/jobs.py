@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -48,6 +49,7 @@ class Workshop:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._is_warm = False
         self._starting: asyncio.Lock = asyncio.Lock()
         self._free = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -63,10 +65,11 @@ class Workshop:
             if self._process is not None and self._process.poll() is None:
                 return
             self.close()
+            self._folder = tempfile.TemporaryDirectory(prefix="kerncast-", ignore_cleanup_errors=True)
             ours, its = socket.socketpair()
             with its:
                 self._process = subprocess.Popen(  # noqa: ASYNC220  a module of ours, which starts at once
-                    [sys.executable, "-P", "-m", "kerncast.web.warm"], stdin=its.fileno(), env=environment_of_children()
+                    [sys.executable, "-P", "-m", "kerncast.web.warm", self._folder.name], stdin=its.fileno(), env=environment_of_children()
                 )
             ours.setblocking(False)
             self._socket = ours
@@ -82,6 +85,9 @@ class Workshop:
             self._process.kill()
             self._process.wait()
             self._process = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
     async def answers(self, asked: Asked) -> AsyncGenerator[Answer, None]:
         """Yield what there is to say; whoever stops listening ends the work."""

@@ -1,11 +1,12 @@
 """The process that stays warm: it has loaded compilers, executor and simulator, and forks for each question.
 
-Run as ``python -m kerncast.web.warm`` with a Unix socket for stdin, through which the server hands it one socket per
-question. A fork reads its question from there, so that nothing of a question stays here. The fork works as a command
+Run as ``python -m kerncast.web.warm FOLDER`` with a Unix socket for stdin, through which the server hands it one socket
+per question. The folder is for sources; the server removes it. A fork reads its question from there, so that nothing of a question stays here. The fork works as a command
 does: what it compiles, executes and simulates runs in forks of its own with limits (``kerncast.child_process``). When
 the server closes the socket, the fork ends, and all that it has started ends with it.
 """
 
+import hashlib
 import json
 import os
 import signal
@@ -107,8 +108,19 @@ def _answer(connection: socket.socket) -> None:
         stream.write(json.dumps({"kind": type(value).__name__, "data": to_json(value)}).encode() + b"\n")
         stream.flush()
 
-    with tempfile.TemporaryDirectory(prefix="kerncast-", ignore_cleanup_errors=True) as folder:
-        _say_all(send, from_json(Asked, json.loads(line)), Path(folder))
+    asked = from_json(Asked, json.loads(line))
+    _say_all(send, asked, _folder_of(asked))
+
+
+def _folder_of(asked: Asked) -> Path:
+    """Return a folder for what is asked, the same one for the same source.
+
+    The code of a kernel names its file: in another folder nothing of an earlier answer would be remembered.
+    """
+    content = json.dumps(to_json((asked.source, asked.hypothetical)))
+    folder = Path(sys.argv[1]) / hashlib.sha256(content.encode()).hexdigest()[:32]
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def _say_all(send: Callable[[object], None], asked: Asked, folder: Path) -> None:

@@ -23,6 +23,7 @@ from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction
 from kerncast.printable import printable_lines
 from kerncast.profiles import KernelProfile
+from kerncast.replaced_file import replacing
 from kerncast.report.forecast.document import notes_of
 from kerncast.report.forecast.verdict import verdicts
 from kerncast.report.pictures.colours import limit_colour
@@ -76,10 +77,13 @@ def kernels_in(source: str) -> list[str]:
 
 
 def answers(asked: Asked, folder: Path) -> Iterator[Answer]:
-    """Yield all that there is to say; what is wrong is an answer, too. The folder is empty, and ours."""
+    """Yield all that there is to say; what is wrong is an answer, too.
+
+    The folder is ours, and holds nothing but an earlier answer's copy of the same.
+    """
     begun = time.monotonic()
     try:
-        (folder / SOURCE_NAME).write_text(asked.source, encoding="utf-8")
+        _write(folder / SOURCE_NAME, asked.source)
         work = _Work.of(asked, folder)
         yield work.compiled
         if asked.wants_report:
@@ -95,6 +99,12 @@ def answers(asked: Asked, folder: Path) -> Iterator[Answer]:
         yield from _explained(work, forecast)
     except KerncastError as error:
         yield problem_of(error, folder)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole: another question with the same text may read it."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def problem_of(error: KerncastError, folder: Path) -> Problem:
@@ -144,7 +154,7 @@ def _gpus_of(asked: Asked, folder: Path) -> GPUsNoted:
     names: list[str | Path] = list(asked.gpus)
     if asked.hypothetical is not None:
         path = folder / _GPU_FILE
-        path.write_text(hypothetical_text(asked.hypothetical), encoding="utf-8")
+        _write(path, hypothetical_text(asked.hypothetical))
         names.insert(0, path)
     if not names:
         raise InputError("no GPU is chosen", cure="Choose one or several above.")
