@@ -61,14 +61,16 @@ def ask(
 
     The child reads nothing but ``reads``, files and folders, and what Python needs; it opens no socket, starts no
     process and ends with this one. ``grace_seconds`` of wall time are beyond its limit, for it to
-    start and to report.
+    start and to report. Where this process has loaded the module (``keep_loaded``), a fork of it answers.
     """
+    if module in _loaded:
+        return _ask_fork(module, request, reads, grace_seconds)
     process = subprocess.Popen(  # noqa: S603  a module of ours
         [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if reads_stderr else subprocess.DEVNULL,
-        env=_environment(),
+        env=environment_of_children(),
         text=True,
         encoding="utf-8",
         errors="replace",
@@ -106,6 +108,80 @@ def serve(answer: Callable[[dict[str, Any]], dict[str, Any]], parent: str) -> No
         json.dump(answer(request), reply_to)
 
 
+#: What answers in forks of this process, by its module.
+_loaded: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+def keep_loaded(module: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Have forks of this process answer for a module from now on, as it has loaded what that takes most time for.
+
+    For processes that ask again and again. The fork has the limits that a process started afresh would have.
+    """
+    if is_possible():
+        _loaded[module] = answer
+
+
+def _ask_fork(module: str, request: dict[str, Any], reads: Sequence[Path], grace_seconds: float) -> Ended:
+    """Answer a request as ``ask`` does, in a fork; what the fork says on stderr is lost."""
+    pipe, its = os.pipe()
+    parent = os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads wait for answers
+        pid = os.fork()
+    if pid == 0:
+        os.close(pipe)
+        _answer_in_fork(_loaded[module], request, tuple(reads), its, parent)
+    os.close(its)
+    try:
+        out = _read_within(pipe, _WALL_PER_CPU_SECOND * request["seconds"] + grace_seconds)
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        os.close(pipe)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        reply = json.loads(out)
+    except (ValueError, RecursionError):
+        reply = None
+    return Ended(reply, status, "")
+
+
+def _answer_in_fork(
+    answer: Callable[[dict[str, Any]], dict[str, Any]],
+    request: dict[str, Any],
+    reads: tuple[Path, ...],
+    out: int,
+    parent: int,
+) -> NoReturn:
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _be_silent()
+        _forget_environment()
+        memory_bytes = request["memory_bytes"] + _address_space_bytes()
+        confine(Confinement(memory_bytes, request["seconds"], reads), parent=parent)
+        with os.fdopen(out, "wb") as reply:
+            reply.write(json.dumps(answer(request)).encode())
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _read_within(pipe: int, seconds: float) -> bytes:
+    """Return all that comes until the other side ends; raises TimeoutError."""
+    parts: list[bytes] = []
+    end = time.monotonic() + seconds
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    while waiting.poll(max(0.0, 1000 * (end - time.monotonic()))):
+        found = os.read(pipe, _CHUNK_BYTES)
+        if not found:
+            return b"".join(parts)
+        parts.append(found)
+    raise TimeoutError
+
+
 #: What Python, its packages and the compilers ask for. All else of the environment stays out: secrets, and variables by
 #: which a toolkit or a C compiler elsewhere on the machine could change what is compiled. PWD would give NVRTC names of
 #: links in the path, where the cache knows the folder by its own name.
@@ -121,7 +197,7 @@ def is_passed_on(name: str) -> bool:
     return name in _KEPT or name.startswith(_KEPT_KINDS)
 
 
-def _environment() -> dict[str, str]:
+def environment_of_children() -> dict[str, str]:
     """Return the environment of the child, with this package in its path."""
     kept = {name: value for name, value in os.environ.items() if is_passed_on(name)}
     root = str(Path(kerncast.__path__[0]).parent)
@@ -358,8 +434,7 @@ def settle(room: Room, parent: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setpgid(0, 0)  # whatever it starts ends with it
     _be_silent()
-    for name in [name for name in os.environ if not is_passed_on(name)]:
-        del os.environ[name]
+    _forget_environment()
     writes = room.writes
     if room.folder is not None:
         os.environ["TMPDIR"] = tempfile.tempdir = str(room.folder)
@@ -367,6 +442,11 @@ def settle(room: Room, parent: int) -> None:
     memory_bytes = room.buffer_bytes + _OWN_BYTES + _address_space_bytes()
     rules = Confinement(memory_bytes, _CPU_SECONDS, room.reads, writes, _FILE_BYTES, starts_processes=True)
     confine(rules, parent=parent)
+
+
+def _forget_environment() -> None:
+    for name in [name for name in os.environ if not is_passed_on(name)]:
+        del os.environ[name]
 
 
 def _be_silent() -> None:

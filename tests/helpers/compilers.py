@@ -19,7 +19,7 @@ from typing import IO, Any, NoReturn
 
 import pytest
 
-from kerncast.child_process import Ended, _environment
+from kerncast.child_process import Ended, environment_of_children
 from kerncast.compile import compile_source, compiler, worker
 from kerncast.errors import CompileError
 from tests.helpers.places import ROOT
@@ -74,7 +74,7 @@ class Compilers:
             self._server = subprocess.Popen(
                 [sys.executable, "-m", __name__],
                 cwd=ROOT,
-                env=_environment(),
+                env=environment_of_children(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -53,6 +53,7 @@ LAYERS = (
     {"studies"},
     {"report"},
     {"api"},
+    {"web"},
     {"cli"},
 )
 VERBS = {"compile", "machine", "read", "hostbuild", "execute"}

@@ -15,8 +15,8 @@ COMMANDS = {
     "compare": "of_kernels", "sensitivity": "of_kernels", "sweep": "of_kernels", "bound": "of_kernels",
     "gpus": "of_machine",
     "occupancy": "of_kernels", "measure": "of_machine", "collect": "of_machine", "train": "of_studies",
-    "evaluate": "of_studies", "study": "of_studies", "cache": "of_machine", "doctor": "of_machine",
-    "explain": "of_machine",
+    "evaluate": "of_studies", "study": "of_studies", "serve": "of_machine", "cache": "of_machine",
+    "doctor": "of_machine", "explain": "of_machine",
 }  # fmt: skip
 
 

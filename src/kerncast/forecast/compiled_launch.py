@@ -47,6 +47,8 @@ class Means:
     """results of this forecast and of earlier ones"""
     apart: bool = False
     """whether launches run in a process of their own, as far as somebody asks ``gathered`` for one"""
+    reads_machine_code: bool = False
+    """whether launches will be simulated, so that the disassembler can start before the sample runs"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,8 @@ class _Run:
 
         if self.done is None:
             self._report(0, 0)
+            if self.means.reads_machine_code:
+                self.begin_machine_code()
             try:
                 self.done = LaunchRecorder.after(run_launch(self.kernel, self.launch, self.means.budget, self._report))
             except Refusal as refusal:

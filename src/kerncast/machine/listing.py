@@ -1,5 +1,6 @@
 """Machine code as NVIDIA's disassembler prints it: how it is run, and what its text means."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -7,14 +8,19 @@ import subprocess
 import sys
 import tempfile
 import weakref
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
+from kerncast.bounded_file import Bound, sha256_of
+from kerncast.compile.cache import Store, cache_place
+from kerncast.compile.cache.store import packed, unpacked
 from kerncast.compile.headers import package_folders
 from kerncast.confinement import Confinement, confine
+from kerncast.errors import InputError
 
 # The text that nvdisasm prints to machine instructions, each with the line of the PTX that it comes from.
 #
@@ -112,6 +118,10 @@ _SECONDS = 300.0
 _MOST_BYTES = 8 * 2**20
 _MOST_TEXT = 256 * 2**20
 _MOST_MEMORY = 4 * 2**30
+#: Larger listings are rare, and would push many small entries out of the cache.
+_MOST_KEPT = 4 * 2**20
+_LEVEL = 1
+_PROGRAM = Bound(256 * 2**20, error=InputError)
 _LONGEST_REASON = 200
 _LISTING = "listing"
 
@@ -143,12 +153,13 @@ class _Reading:
 
     def __init__(self, program: Path, cubin: bytes) -> None:
         self._program, self._cubin = program, cubin
+        self._kept = _Kept(program, cubin)
         self._process: subprocess.Popen[str] | None = None
         self._is_done = False
 
     def start(self) -> None:
         """Start it, unless it was; raises OSError, and SubprocessError where its limits cannot be set."""
-        if self._process is not None or self._is_done:
+        if self._process is not None or self._is_done or self._kept.text is not None:
             return
         self._folder = Path(tempfile.mkdtemp(prefix="kerncast-"))
         try:
@@ -160,6 +171,8 @@ class _Reading:
 
     def listing(self) -> str:
         """Return what it prints; raises OSError, TimeoutExpired, and CalledProcessError where it fails."""
+        if self._kept.text is not None:
+            return self._kept.text
         self._is_done = False
         self.start()
         assert self._process is not None
@@ -169,9 +182,43 @@ class _Reading:
             if process.returncode:
                 raise subprocess.CalledProcessError(process.returncode, self._program, stderr=said)
             with (self._folder / _LISTING).open(encoding="utf-8", errors="replace") as listing:
-                return listing.read(_MOST_TEXT)
+                found = listing.read(_MOST_TEXT)
+            self._kept.keep(found)
+            return found
         finally:
             self._end()
+
+
+class _Kept:
+    """What the disassembler printed of a cubin in an earlier process, on disk: it takes half a second to start."""
+
+    def __init__(self, program: Path, cubin: bytes) -> None:
+        place, version = cache_place(), _digest(program)
+        self._store = None if place.folder is None or version is None else Store(place.folder, place.most_bytes)
+        self._key = hashlib.sha256(f"listing {version} ".encode() + cubin).hexdigest()
+
+    @cached_property
+    def text(self) -> str | None:
+        """The listing; None where it is not kept."""
+        payload = None if self._store is None else self._store.load(self._key)
+        try:
+            found = None if payload is None else unpacked(payload, _MOST_TEXT)
+        except (zlib.error, ValueError, TypeError, RecursionError):
+            return None
+        return found.get("listing") if found else None
+
+    def keep(self, text: str) -> None:
+        if self._store is not None and len(text) <= _MOST_KEPT:
+            self._store.save(self._key, packed({"listing": text}, _LEVEL))
+
+
+@cache
+def _digest(program: Path) -> str | None:
+    """Return what tells versions of a program apart; None where it cannot be read, and so does not run either."""
+    try:
+        return sha256_of(program, _PROGRAM)
+    except InputError:
+        return None
 
 
 def _started(program: Path, cubin: bytes, folder: Path) -> "subprocess.Popen[str]":

@@ -138,6 +138,20 @@ def test_a_disassembler_that_was_begun_runs_once(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux confines processes")
+def test_a_listing_is_kept_on_disk_for_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNCAST_CACHE", str(tmp_path / "cache"))
+    script = script_of(tmp_path, "print('.text.k:\\n/*0010*/ EXIT ;')")
+    monkeypatch.setattr(module, "disassembler", lambda: script)
+    monkeypatch.setattr(module, "sha256_of", lambda *_: "version")
+    assert list(disassemble(b"kept", "sm_75").routines) == ["k"]
+    for remembered in (module._reading, module.disassemble):
+        remembered.cache_clear()
+    script.write_text("#!/bin/false\n", encoding="utf-8")
+    assert list(disassemble(b"kept", "sm_75").routines) == ["k"]
+    assert "the disassembler failed" in disassemble(b"other", "sm_75").problem
+    module._digest.cache_clear()
+
+
 def test_a_disassembler_reads_and_writes_no_file_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = tmp_path / "secret"
     secret.write_text("hunter2", encoding="utf-8")

@@ -1,0 +1,330 @@
+"""VERB work: one state of a pane becomes answers, the forecast first and what explains it after that."""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kerncast.compile import CompiledKernel
+from kerncast.compile.nouns import Parameter
+from kerncast.errors import BudgetExceededError, CompileError, InputError, KerncastError, LaunchError, Refusal
+from kerncast.execute import Budget
+from kerncast.forecast import Forecast, Means, Options, compile_launch, forecast_all, in_limits, resolve_gpus
+from kerncast.forecast.asked import GPUsNoted
+from kerncast.forecast.compiled_launch import compile_and_count, gathered
+from kerncast.forecast.results import simulation_key
+from kerncast.gpu import GPU
+from kerncast.launch import FLOAT_ELEMENTS, Argument, Launch, parse_extent, parse_value
+from kerncast.models import Case
+from kerncast.models.sm.simulation import with_warp_states
+from kerncast.occupancy import block_request_of, occupancy
+from kerncast.prediction import Prediction
+from kerncast.printable import printable_lines
+from kerncast.profiles import KernelProfile
+from kerncast.replaced_file import replacing
+from kerncast.report.forecast.document import notes_of
+from kerncast.report.forecast.verdict import verdicts
+from kerncast.report.pictures.colours import limit_colour
+from kerncast.report.profile.sections import STALLS
+from kerncast.report.words import describe_limiter, describe_percent, describe_sampling
+from kerncast.units import GIB
+from kerncast.web.launch_text import hypothetical_text
+from kerncast.web.questions import (
+    Answer,
+    ArgumentTold,
+    Asked,
+    CompiledTold,
+    Done,
+    ForecastTold,
+    LineCost,
+    LinesTold,
+    Part,
+    PictureTold,
+    Problem,
+    ReportTold,
+    Row,
+)
+
+#: Who types waits: an eighth of the sample of ``kerncast predict``, and blocks that count as endless after a second or
+#: two instead of a minute.
+BUDGET = Budget(sample_seconds=0.25, block_steps=2_000_000, seconds=30.0, memory_bytes=2 * GIB)
+_SMALLER = (
+    f"The sample is {Budget().sample_seconds / BUDGET.sample_seconds:.0f} times smaller than that of kerncast predict,"
+    " whose time may differ."
+)
+SOURCE_NAME = "kernel.cu"
+_GPU_FILE = "hypothetical.toml"
+_KERNEL = re.compile(
+    r"__global__\s+(?:(?:static|inline|extern|void|__launch_bounds__\s*\([^)]*\))\s+)*(?P<name>\w+)\s*\("
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_AT_LINE = re.compile(r"(?:^|[\s(])(?:[^\s(]*/)?kernel\.cu(?:\((\d{1,7})\)|:(\d{1,7})): ?(.*)")
+_MOST_LINES = 40
+#: Elements of a buffer that nobody has given a size, where the launch is small.
+_LEAST_ELEMENTS = 1024
+_MOST_ELEMENTS = 1 << 26
+
+
+def kernels_in(source: str) -> list[str]:
+    """Return the names of the kernels that a source defines, as far as its text shows them.
+
+    >>> kernels_in("__global__ void a(int n) {}  // __global__ void c() {}")
+    ['a']
+    """
+    return list(dict.fromkeys(match["name"] for match in _KERNEL.finditer(_COMMENT.sub(" ", source))))
+
+
+def answers(asked: Asked, folder: Path) -> Iterator[Answer]:
+    """Yield all that there is to say; what is wrong is an answer, too.
+
+    The folder is ours, and holds nothing but an earlier answer's copy of the same.
+    """
+    begun = time.monotonic()
+    try:
+        _write(folder / SOURCE_NAME, asked.source)
+        work = _Work.of(asked, folder)
+        yield work.compiled
+        if asked.wants_report:
+            yield _report(work.forecast(work.gpus))
+            return
+        if len(work.gpus) > 1:  # the first answer is soon there: the disassembler starts for one architecture alone
+            with suppress(Refusal):  # on this GPU; the others may have an answer
+                yield _told(work.forecast(work.gpus[:1]))
+                yield Done(time.monotonic() - begun)
+        forecast = work.forecast(work.gpus)
+        yield _told(forecast)
+        yield Done(time.monotonic() - begun)
+        yield from _explained(work, forecast)
+    except KerncastError as error:
+        yield problem_of(error, folder)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole: another question with the same text may read it."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def problem_of(error: KerncastError, folder: Path) -> Problem:
+    """Return an error as the page shows it, with the lines of the source that it names."""
+    what, cure, where = (_without(text, folder) for text in (error.what, error.cure or "", error.where or ""))
+    found = [
+        (int(match[1] or match[2]), match[3].removeprefix("error: "))
+        for text in (f"{where}: {what}", *what.splitlines()[1:])
+        if (match := _AT_LINE.search(text)) and ": warning" not in text
+    ]
+    if isinstance(error, CompileError):
+        what = what.partition(":\n")[0] if found else what
+    return Problem(what, cure, tuple(dict.fromkeys(found))[:_MOST_LINES], isinstance(error, BudgetExceededError))
+
+
+def _without(text: str, folder: Path) -> str:
+    return printable_lines(text.replace(f"{folder}/", "").replace(f"{folder.resolve()}/", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is to be forecast, as far as it can be known before a block runs."""
+
+    launch: Launch
+    gpus: GPUsNoted
+    compiled: CompiledTold
+
+    @classmethod
+    def of(cls, asked: Asked, folder: Path) -> "_Work":
+        """Compile what is asked, and complete its arguments; raises InputError."""
+        gpus = _gpus_of(asked, folder)
+        launch = _launch_of(asked, folder)
+        kernel = _compiled(launch, [gpu.architecture.code_name for gpu, _ in gpus])
+        told = _arguments(asked, kernel, launch)
+        values = tuple(Argument(each.name, parse_value(each.text, each.name, folder)) for each in told)
+        return cls(replace(launch, arguments=values), gpus, CompiledTold(kernel.kernel, told))
+
+    def forecast(self, gpus: GPUsNoted) -> Forecast:
+        """Return the forecast on some GPUs, of which at least one has an answer; raises Refusal."""
+        found = forecast_all((self.launch,), gpus, Options(budget=BUDGET, apart=True)).whole()
+        if not found.predictions:
+            raise found.first_refusal or Refusal("nothing could be forecast")
+        return found
+
+
+def _gpus_of(asked: Asked, folder: Path) -> GPUsNoted:
+    names: list[str | Path] = list(asked.gpus)
+    if asked.hypothetical is not None:
+        path = folder / _GPU_FILE
+        _write(path, hypothetical_text(asked.hypothetical))
+        names.insert(0, path)
+    if not names:
+        raise InputError("no GPU is chosen", cure="Choose one or several above.")
+    return resolve_gpus(names)
+
+
+def _launch_of(asked: Asked, folder: Path) -> Launch:
+    names = kernels_in(asked.source)
+    if not asked.source.strip():
+        raise InputError("there is no source yet", cure="Write a kernel, open a file, or begin with an example.")
+    return Launch(
+        source=folder / SOURCE_NAME,
+        kernel=asked.kernel.strip() or (names[0] if names else None),
+        grid=_extent(asked.grid, "grid"),
+        block=_extent(asked.block, "block"),
+        shared_bytes=_whole(asked.shared_bytes.strip() or "0", "shared"),
+    )
+
+
+def _extent(text: str, name: str) -> tuple[int, int, int]:
+    parts = [part for part in re.split(r"[\s,x×]+", text.strip().strip("[]()")) if part]
+    if not parts:
+        raise LaunchError(f"the {name} is empty", cure=f"Give the {name} as 1 to 3 numbers, such as 256 or 16, 16.")
+    return parse_extent([_whole(part, name) for part in parts], name, name)
+
+
+def _whole(text: str, name: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise LaunchError(f"{name}: {text[:40]!r} is not a whole number", cure="Give numbers such as 256.") from None
+
+
+def _compiled(launch: Launch, architectures: Sequence[str]) -> CompiledKernel:
+    """Return the kernel compiled for the first architecture that takes it; the others are remembered on the way."""
+    try:
+        return compile_launch(launch, architectures).kernels[0]
+    except CompileError:
+        if len(set(architectures)) == 1:
+            raise
+        return compile_launch(launch, architectures[:1]).kernels[0]
+
+
+def _arguments(asked: Asked, kernel: CompiledKernel, launch: Launch) -> tuple[ArgumentTold, ...]:
+    """Return an argument for each parameter, with a value of ours where the page has none."""
+    given = dict(asked.arguments)
+    if kernel.signature is None:  # without libclang, the page's own order has to be the right one
+        return tuple(ArgumentTold(name, "", text, is_filled=False) for name, text in asked.arguments)
+    told = []
+    for number, parameter in enumerate(kernel.signature.parameters):
+        name = parameter.name or f"argument{number}"
+        text = given.get(name, "").strip()
+        told.append(ArgumentTold(name, parameter.type_text, text or _usual(parameter, launch), is_filled=not text))
+    return tuple(told)
+
+
+def _usual(parameter: Parameter, launch: Launch) -> str:
+    """Return a value with which a kernel of one element per thread runs."""
+    threads = launch.blocks * launch.threads_per_block
+    elements = max(_LEAST_ELEMENTS, min(threads, _MOST_ELEMENTS))
+    if parameter.is_pointer:
+        element = parameter.element or "u8"
+        count = elements if parameter.element else elements * (parameter.pointee_bytes or 1)
+        fill = "random" if element in FLOAT_ELEMENTS else "zeros"
+        return f"{element}[{count}] {fill}"
+    if parameter.kind == "float":
+        return "1.0"
+    if parameter.kind == "struct":
+        return f"bytes({'00' * (parameter.byte_size or 1)})"
+    return "1" if parameter.kind == "bool" else str(elements)
+
+
+# What comes of it.
+
+
+def _told(forecast: Forecast) -> ForecastTold:
+    pairs = sorted(zip(forecast.predictions, forecast.cases, strict=True), key=lambda pair: pair[0].seconds)
+    rows = tuple(_row(p, case) for p, case in pairs if isinstance(case, Case))
+    refused = tuple(f"{r.gpu or 'All GPUs'}: {r.reason}" for r in forecast.refused)
+    sampling = describe_sampling(forecast.profiled[0].profile)
+    notes = [each for each in notes_of(forecast) if not each.startswith("Refused: ")]
+    return ForecastTold(" ".join(verdicts(forecast)), rows, refused, tuple(notes), f"{sampling} {_SMALLER}")
+
+
+def _row(p: Prediction, case: Case) -> Row:
+    ranked = sorted(p.terms, key=lambda term: -term.seconds)
+    parts = [Part(describe_limiter(term.name), term.seconds, limit_colour(term.name)) for term in ranked]
+    request, architecture = block_request_of(case.profile), case.gpu.architecture
+    resident, told = 0, ""
+    if request is not None:
+        found = occupancy(request, architecture)
+        resident = found.blocks_per_sm * -(-request.threads // 32)
+        blocks = "1 block" if found.blocks_per_sm == 1 else f"{found.blocks_per_sm} blocks"
+        share = describe_percent(found.fraction)
+        told = f"{blocks} per SM, {share} of its warps, limited by {found.limiter.value}"
+    return Row(
+        p.gpu, p.gpu_id, p.seconds, p.low, p.high, describe_limiter(p.limiter), tuple(parts), p.model,
+        is_hypothetical=case.gpu.id == Path(_GPU_FILE).stem, occupancy=told,
+        resident_warps=resident, most_warps=architecture.max_warps_per_sm,
+    )  # fmt: skip
+
+
+def _report(forecast: Forecast) -> ReportTold:
+    from kerncast.report.forecast.document import build_document, render_html  # noqa: PLC0415  rarely asked for
+    from kerncast.report.forecast.picture import pictures_svg  # noqa: PLC0415
+
+    return ReportTold(render_html(build_document(forecast), pictures_svg(forecast)))
+
+
+def _explained(work: _Work, forecast: Forecast) -> Iterator[Answer]:
+    """Yield what lies behind the forecast on the GPU that was named first."""
+    order = {gpu.id: number for number, (gpu, _) in enumerate(work.gpus)}
+    first = min(forecast.profiled, key=lambda case: order.get(case.gpu.id, len(order)), default=None)
+    if first is None:
+        return
+    yield _lines(work.launch, first.gpu)
+    yield _roofline(forecast, first.gpu)
+
+
+def _roofline(forecast: Forecast, gpu: GPU) -> PictureTold:
+    from kerncast.report.pictures.forecast_roofline import draw_forecast_rooflines, rooflines_of  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import svg_text  # noqa: PLC0415  draws with matplotlib
+
+    figure = draw_forecast_rooflines([each for each in rooflines_of(forecast) if each.gpu == gpu.name])
+    return PictureTold("roofline", "" if figure is None else svg_text(figure))
+
+
+def _lines(launch: Launch, gpu: GPU) -> LinesTold:
+    """Return what the source lines cost: cycles of warps where they can be simulated, warp instructions elsewhere."""
+    profile = in_limits(
+        KernelProfile, lambda means: _with_states(launch, gpu, means), [launch], Means(BUDGET, apart=True)
+    )
+    file = str(launch.source)
+    if profile.warp_states is not None:
+        whole = profile.warp_states.warp_cycles
+        costs = [
+            LineCost(each.line, each.warp_cycles / whole, _reason(each.states[0].state))
+            for each in profile.warp_states.lines
+            if each.file == file
+        ]
+        return LinesTold(gpu.name, tuple(costs), "the time of all warps")
+    whole = sum(each.warp_instructions.value for each in profile.lines)
+    costs = [
+        LineCost(each.line, each.warp_instructions.value / whole, "")
+        for each in profile.lines
+        if each.file == file and whole
+    ]
+    return LinesTold(gpu.name, tuple(costs), "all warp instructions")
+
+
+def _reason(state: str) -> str:
+    return "issues" if state == "selected" else f"waits for {STALLS[state]}"
+
+
+def _with_states(launch: Launch, gpu: GPU, means: Means) -> KernelProfile:
+    name = gpu.architecture.code_name
+    found = compile_and_count(launch, [name], means).on(name)
+    if found is None:
+        raise LaunchError("the launch is not known for this GPU")
+
+    def simulated() -> KernelProfile:
+        recorder = found.recorder()
+        found.run.begin_machine_code()
+        return with_warp_states(found.profile, gathered(found.profile, gpu, recorder), gpu)
+
+    key = simulation_key(found.key, "lines", gpu, found.profile)
+    try:
+        return means.results.get(KernelProfile, key, simulated)
+    except Refusal:
+        return found.profile
+
+
+__all__ = ["BUDGET", "SOURCE_NAME", "answers", "kernels_in", "problem_of"]
