@@ -10,13 +10,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from kerncast.cli import main
+from tests.helpers.browser import started_browser
 from tests.helpers.caches import new_cache
 from tests.helpers.thorough import THOROUGH, examples
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # A machine that is busy with something else must not fail a property test.
 settings.register_profile(
@@ -113,6 +118,12 @@ def _loaded_compilers() -> Iterator[None]:
             patch.setattr(compiler, "ask", compilers.ask)
         yield
     compilers.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """Start a headless Chromium, for the tests of one file: its loop of events stops others that want one."""
+    yield from started_browser()
 
 
 @pytest.fixture
