@@ -10,13 +10,14 @@ import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import emit_forecast, progress_on_stderr, tell, write_text
+from kerncast.cli.shared.reports import beyond_of, check_report, write_document
 from kerncast.cli.shared.scripts import SCRIPT, forecast_of_script, is_script
 from kerncast.errors import InputError
 from kerncast.prediction import Prediction
 from kerncast.units import MIB, format_seconds, parse_seconds
 
 if TYPE_CHECKING:
-    from kerncast.forecast import Forecast, Reading
+    from kerncast.forecast import Forecast, Options, Reading
     from kerncast.read.selection import Selection
 
 #: A forecast has 2 kB: those of 10,000 launches on ten GPUs.
@@ -222,6 +223,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     json_: option.AsJson = False,
     out: option.Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report: .html or .md.")] = None,
+    advice: Annotated[
+        bool, typer.Option("--advice", help="Simulate each limit lifted, for the report; takes longer.")
+    ] = False,
     roofline: Annotated[
         list[Path] | None, typer.Option(help="Draw rooflines of a profile: .png, .svg, .pdf, or .csv.")
     ] = None,
@@ -245,7 +249,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 
     limit_seconds = parse_limit(max_)
     baseline = read_baseline(compare_to) if compare_to else None
-    _check_report(report)
+    check_report(report)
+    if advice and report is None:
+        raise InputError("--advice is told in a report", cure="Add --report page.html, or use kerncast profile.")
     pictures = Pictures(tuple(roofline or ()), tuple(bars or ()))
     pictures.check()
     if evidence is not None:
@@ -277,7 +283,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             forecast = forecast_all(subject, gpus, options, progress)
     emit_forecast(forecast, options.timing, as_json=json_, out=out, is_verbose=verbose)
     if report is not None and forecast.predictions:
-        _write_report(report, forecast)
+        _write_report(report, forecast, options, quiet=quiet, advises=advice)
     if forecast.predictions:
         for reason in pictures.draw(forecast):
             tell(reason)
@@ -293,6 +299,15 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     for sentence in slower:
         tell(sentence)
     return _SLOWER_STATUS if slower else 0
+
+
+def _write_report(path: Path, forecast: "Forecast", options: "Options", *, quiet: bool, advises: bool) -> None:
+    from kerncast.forecast import Means  # noqa: PLC0415
+    from kerncast.report.forecast.document import build_document  # noqa: PLC0415
+
+    with progress_on_stderr(quiet=quiet) as progress:
+        beyond = beyond_of(forecast, Means(options.budget, progress, apart=True), advises=advises)
+    write_document(path, build_document(forecast, beyond))
 
 
 def _subject(evidence: Path | None, op: list[str] | None, inline: option.InlineLaunch) -> Any:
@@ -366,23 +381,3 @@ def _check_options_of_profiles(
             f"--launch-skip, --launch-count, --source and --source-gpu need a profile, not {evidence}",
             cure="Leave them out; launches of a file are told apart by their numbers.",
         )
-
-
-def _check_report(report: Path | None) -> None:
-    if report is not None and report.suffix not in {".html", ".md"}:
-        raise InputError(f"{report} is neither .html nor .md", cure="End its name in .html or .md.")
-
-
-def _write_report(path: Path, forecast: Any) -> None:
-    from kerncast.report.forecast.document import build_document  # noqa: PLC0415
-
-    document = build_document(forecast)
-    if path.suffix == ".md":
-        from kerncast.report.forecast.document import render_markdown  # noqa: PLC0415
-
-        write_text(path, render_markdown(document))
-    else:
-        from kerncast.report.forecast.document import render_html  # noqa: PLC0415
-        from kerncast.report.forecast.picture import pictures_svg  # noqa: PLC0415
-
-        write_text(path, render_html(document, pictures_svg(forecast)))

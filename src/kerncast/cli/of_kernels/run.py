@@ -291,7 +291,7 @@ def _write(recording: "Recording", applications: "Applications | None", outputs:
 def _page(recording: "Recording", applications: "Applications", *, is_html: bool) -> str:
     from kerncast.report.application.application_tables import application_document  # noqa: PLC0415
     from kerncast.report.application.timeline_picture import draw_timeline  # noqa: PLC0415
-    from kerncast.report.forecast.document import render_html, render_markdown  # noqa: PLC0415
+    from kerncast.report.page.pages import render_html, render_markdown  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import svg_text  # noqa: PLC0415
 
     document = application_document(recording, applications)

@@ -124,7 +124,7 @@ def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bo
 def _write(study: "Study", advice: "Sequence[Advice]", tornado: Path | None, report: Path | None) -> None:
     if tornado is None and report is None:
         return
-    from kerncast.report.forecast.document import render_html, render_markdown  # noqa: PLC0415
+    from kerncast.report.page.pages import render_html, render_markdown  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import save_picture, svg_text  # noqa: PLC0415
     from kerncast.report.what_if.sensitivity import sensitivity_document  # noqa: PLC0415
     from kerncast.report.what_if.tornado import draw_tornado  # noqa: PLC0415

@@ -10,7 +10,7 @@ from kerncast.forecast.application import Application, Applications
 from kerncast.models.timeline import Timeline
 from kerncast.recording import Recording
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
-from kerncast.report.forecast.document import Document, Section
+from kerncast.report.page.pages import Document, Section
 from kerncast.report.tables import Table, TextColumn, print_notes, print_table
 from kerncast.report.words import describe_limiter, describe_percent, describe_range
 from kerncast.units import format_count, format_seconds

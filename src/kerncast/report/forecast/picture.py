@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
+from kerncast.report.page.fragments import drawn
 from kerncast.report.pictures.picture_files import drawing, svg_text
 from kerncast.report.pictures.projection import draw_projection
 from kerncast.report.pictures.roofline import draw_rooflines, rooflines_of_cases
@@ -13,6 +14,7 @@ from kerncast.report.words import describe_interval_kind, describe_limiter
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.figure import Figure
 
 _MOST_LAUNCHES = 12
@@ -71,11 +73,9 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
     panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.35 / len(group) - 0.03), ncols=3, frameon=False)
 
 
-def pictures_svg(forecast: Forecast) -> tuple[str, ...]:
-    """Return each picture that there is something to draw for."""
-    figures = (
-        draw_forecast(forecast.predictions),
-        draw_rooflines(rooflines_of_cases(forecast.profiled)),
-        draw_projection(forecast.predictions),
-    )
-    return tuple(svg_text(figure) for figure in figures if figure is not None)
+def measured_pictures(forecast: Forecast) -> "tuple[tuple[Markup, ...], tuple[Markup, ...]]":
+    """Return the rooflines of profiles and measured runs, and their times as bars, as far as there are any."""
+    rooflines = rooflines_of_cases(forecast.profiled)
+    figures = (draw_rooflines(rooflines) if rooflines else None, draw_projection(forecast.predictions))
+    first, second = (() if figure is None else (drawn(svg_text(figure)),) for figure in figures)
+    return first, second

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from kerncast.gpu import GPU
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
-from kerncast.report.forecast.document import Document, Section
+from kerncast.report.page.pages import Document, Section
 from kerncast.report.tables import Table, TextColumn, print_notes, print_table
 from kerncast.report.what_if.advice import advice_fields, advice_sections, print_advice
 from kerncast.report.words import describe_caveat, describe_limiter, describe_percent, describe_range

@@ -1,0 +1,64 @@
+"""Reports that commands write: what a page needs beyond the answer is found out for it alone."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncast.cli.application import asked_command
+from kerncast.cli.shared.output import tell, write_text
+from kerncast.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncast.forecast import Forecast, Means
+    from kerncast.forecast.closer_look import CloserLook
+    from kerncast.report.forecast.document import Beyond
+    from kerncast.report.page.pages import Document
+    from kerncast.studies.sensitivity.lifting import Advice
+
+PAGES = (".html", ".md")
+
+
+def check_report(report: Path | None) -> None:
+    """Raise InputError for a name of no report."""
+    if report is not None and report.suffix not in PAGES:
+        raise InputError(f"{report} is neither .html nor .md", cure="End its name in .html or .md.")
+
+
+def write_document(path: Path, document: "Document") -> None:
+    """Write a report in the form that its name says."""
+    from kerncast.report.page.pages import render_html, render_markdown  # noqa: PLC0415
+
+    write_text(path, render_markdown(document) if path.suffix == ".md" else render_html(document))
+
+
+def beyond_of(forecast: "Forecast", means: "Means", *, advises: bool = False) -> "Beyond":
+    """Return what a report shows beyond a forecast: looks at its launches, pictures, and advice where it is wanted."""
+    from kerncast.forecast.closer_look import look_closer  # noqa: PLC0415
+    from kerncast.report.forecast.document import Beyond  # noqa: PLC0415
+    from kerncast.report.forecast.picture import measured_pictures  # noqa: PLC0415
+    from kerncast.report.page.pages import Origin  # noqa: PLC0415
+
+    looks = look_closer(forecast, means)
+    advice = _advice(forecast, looks, means) if advises else ()
+    rooflines, bars = measured_pictures(forecast)
+    return Beyond(looks, advice, rooflines, bars, Origin.of(asked_command()))
+
+
+def _advice(forecast: "Forecast", looks: "Sequence[CloserLook]", means: "Means") -> "tuple[Advice, ...]":
+    """Return the advice on the launches that were looked at, on the fastest GPU of each."""
+    from kerncast.cli.of_kernels.sensitivity import advice_on  # noqa: PLC0415
+    from kerncast.models import Question  # noqa: PLC0415
+
+    cases = {(case.profile.index, case.gpu.id): case for case in forecast.profiled}
+    first = {look.profile.index: look for look in reversed(looks)}
+    chosen = [cases[look.profile.index, look.gpu] for look in first.values()]
+    found = [
+        advice
+        for case in chosen
+        if case.launch is not None
+        for advice in advice_on([case.launch], case.gpu, Question(forecast.predictions[0].timing), means)
+    ]
+    if not found:
+        tell("no launch can be simulated, so that there is no advice beyond what limits it")
+    return tuple(found)
