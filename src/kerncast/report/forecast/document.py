@@ -131,17 +131,10 @@ def _overview(forecast: Forecast, of_launches: Sequence[Sequence[Contest]]) -> I
          describe_limiter(best.limiter))
         for contest, *_ in of_launches if (best := contest.predictions[0])
     )  # fmt: skip
-    heading = (
-        "launch",
-        TextColumn("kernel"),
-        TextColumn("fastest GPU"),
-        "time",
-        head_interval(forecast.predictions[:1]),
-    )
-    yield Section(
-        "Forecast", ("All launches together, on each GPU.",), (Table((*heading, TextColumn("limited by")), rows),),
-        key="forecast", pictures=(interval_bars(bars, "Sums of all launches that were forecast, with their intervals."),),
-    )  # fmt: skip
+    interval = head_interval(forecast.predictions[:1])
+    columns = ("launch", TextColumn("kernel"), TextColumn("fastest GPU"), "time", interval, TextColumn("limited by"))
+    picture = interval_bars(bars, "All launches together, with the interval of their sum.")
+    yield Section("Forecast", tables=(Table(columns, rows),), key="forecast", pictures=(picture,))
 
 
 def _evidence(forecast: Forecast, looks: Sequence[CloserLook]) -> list[LaunchEvidence]:

@@ -18,9 +18,9 @@ from kerncast.report.page.fragments import SourceRow, source_lines
 from kerncast.report.page.pages import Section
 from kerncast.report.profile.sections import STALLS, atomic_facts, memory_facts, memory_tables, shared_tables
 from kerncast.report.profile.source import read_sources, shown_lines
-from kerncast.report.profile.words import NOTHING, describe_ratio, describe_scaled, describe_share
+from kerncast.report.profile.words import NOTHING, describe_ratio, describe_share
 from kerncast.report.tables import Table, TextColumn
-from kerncast.report.words import describe_count, describe_sampling
+from kerncast.report.words import describe_count, describe_percent, describe_sampling
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -132,7 +132,7 @@ def _memory_section(of: LaunchEvidence, key: str) -> Section:
     inside = Section(f"Accesses and caches on {gpu.name}", facts=facts, tables=tables)
     return Section(
         "Memory",
-        ("What L1 lacks it asks L2 for, and L2 asks DRAM. The caches of each GPU are simulated, cold at the start.",),
+        ("What L1 lacks it asks L2 for, and L2 asks DRAM. The caches of each GPU are simulated from cold.",),
         (_levels_table(of, simulated),),
         key=f"memory{key}",
         inside=(inside, Section("Counts that no GPU changes", tables=(_traffic_table(of.profile),), is_folded=True)),
@@ -145,8 +145,8 @@ def _levels_table(of: LaunchEvidence, looks: Sequence[CloserLook]) -> Table:
         counts = look.profile.counts
         asked, hits = counts[named.L1_LOAD_SECTORS], counts[named.L1_LOAD_HITS]
         asked2, hits2 = l2_totals(counts)
-        moved = [describe_scaled(each.times(SECTOR_BYTES), "B") for each in (
-            asked, asked2, counts[named.DRAM_READ_SECTORS], counts[named.DRAM_WRITE_SECTORS])]  # fmt: skip
+        levels = asked, asked2, counts[named.DRAM_READ_SECTORS], counts[named.DRAM_WRITE_SECTORS]
+        moved = [describe_count(each.times(SECTOR_BYTES), "B") for each in levels]
         shares = (describe_share(hits.value, asked.value), describe_share(hits2.value, asked2.value))
         rows.append((of.forecast_of(look).gpu, moved[0], shares[0], moved[1], shares[1], *moved[2:]))
     heading = ("L1, loads", "hits in L1", "L2", "hits in L2", "DRAM, read", "DRAM, written")
@@ -260,7 +260,7 @@ def _cost(file: _File, number: int, profile: KernelProfile) -> tuple[float | Non
 
 def _waits(state: LineStates) -> str:
     told = [
-        f"{STALLS[each.state]} {describe_share(each.warp_cycles, state.warp_cycles)}"
+        f"{STALLS[each.state]} {describe_percent(each.warp_cycles / state.warp_cycles)}"
         for each in state.states[:_MOST_STATES]
     ]
     return ", ".join(told)

@@ -21,8 +21,8 @@ _TONES = {
     "grid_barriers": "t-barrier", "cluster_barriers": "t-barrier",
 }  # fmt: skip
 _STATE_TONES = {
-    "selected": "t-issue", "not_selected": "t-ready", "wait": "t-pipes", "math_pipe_throttle": "t-pipes",
-    "short_scoreboard": "t-shared", "mio_throttle": "t-shared", "long_scoreboard": "t-memory", "lg_throttle": "t-dram",
+    "selected": "t-issue", "not_selected": "t-ready", "wait": "t-wait", "math_pipe_throttle": "t-pipes",
+    "short_scoreboard": "t-short", "mio_throttle": "t-shared", "long_scoreboard": "t-memory", "lg_throttle": "t-dram",
     "barrier": "t-barrier", "branch_resolving": "t-branch",
 }  # fmt: skip
 #: States with a smaller part are one.

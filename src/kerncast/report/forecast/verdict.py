@@ -114,7 +114,6 @@ def answer(forecast: Forecast) -> Answer:
 
 def _tiles(contest: Contest) -> Iterator[Fact]:
     best, *rest = contest.predictions
-    yield Fact("Time", format_seconds(best.seconds, _DIGITS), best.gpu)
     yield Fact(head_interval([best]), describe_interval(best), describe_interval_kind(best.model))
     yield Fact("Perhaps limited by" if _is_guess(best) else "Limited by", describe_limiter(best.limiter))
     if contest.fastest:

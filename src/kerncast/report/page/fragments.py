@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncast.report.page.pages import fragment
 from kerncast.report.tables import Fact, Table
+from kerncast.report.words import describe_percent
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
@@ -151,23 +152,29 @@ def interval_bars(bars: Sequence[Bar], caption: str) -> "Markup":
 
 def stacks(found: Sequence[Stack], caption: str) -> "Markup":
     """Return a stack per time, all of the same width: the parts in percent, the time beside it."""
-    rows = []
-    for stack in found[:_MOST_ROWS]:
-        whole = sum(part.seconds for part in stack.parts) or 1.0
-        parts = [
-            {
-                "name": part.name, "tone": part.tone, "width": 100 * part.seconds / whole,
-                "says": f"{part.seconds / whole:.0%}".replace("%", " %"), "is_wide": part.seconds >= _NAMED_SHARE * whole,
-                "time": format_seconds(part.seconds, 3),
-            }
-            for part in stack.parts if part.seconds > 0
-        ]  # fmt: skip
-        rows.append(
-            {"label": stack.label, "value": format_seconds(stack.seconds, 3), "note": stack.note, "parts": parts}
-        )
+    rows = [
+        {"label": each.label, "value": format_seconds(each.seconds, 3), "note": each.note, "parts": _shares(each)}
+        for each in found[:_MOST_ROWS]
+    ]
     legend = {part.name: part.tone for stack in found[:_MOST_ROWS] for part in stack.parts if part.seconds > 0}
     left_out = len(found) - len(rows)
     return fragment("stacks", {"rows": rows, "legend": legend, "caption": caption, "left_out": left_out})
+
+
+def _shares(stack: Stack) -> list[dict[str, object]]:
+    whole = sum(part.seconds for part in stack.parts) or 1.0
+    return [
+        {
+            "name": part.name,
+            "tone": part.tone,
+            "width": 100 * part.seconds / whole,
+            "says": describe_percent(part.seconds / whole),
+            "is_wide": part.seconds >= _NAMED_SHARE * whole,
+            "time": format_seconds(part.seconds, 3),
+        }
+        for part in stack.parts
+        if part.seconds > 0
+    ]
 
 
 def source_lines(rows: Sequence[SourceRow], headings: Sequence[str], caption: str) -> "Markup":

@@ -16,6 +16,9 @@
   };
   const sort = (table, head, column) => {
     const direction = head.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+    order(table, head, column, direction);
+  };
+  const order = (table, head, column, direction) => {
     for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", direction);
     const sign = direction === "ascending" ? 1 : -1;
@@ -40,6 +43,20 @@
     });
     box.prepend(input, shown);
   };
+  // Where a table is a list of cards its headings are gone: the order is chosen from a list.
+  const choose = (box, table) => {
+    const list = document.createElement("select"), heads = [...table.tHead.rows[0].cells];
+    list.setAttribute("aria-label", "Sort rows");
+    list.append(new Option("Sort by …", ""));
+    for (const [column, head] of heads.entries())
+      for (const [direction, sign] of [["ascending", "\u2191"], ["descending", "\u2193"]])
+        list.append(new Option(`${head.textContent} ${sign}`, `${column} ${direction}`));
+    list.addEventListener("change", () => {
+      const [column, direction] = list.value.split(" ");
+      if (direction) order(table, heads[column], Number(column), direction);
+    });
+    box.prepend(list);
+  };
   for (const box of document.querySelectorAll(".kerncast .table")) {
     const table = box.querySelector("table");
     if (table.tBodies[0].rows.length < 2) continue;
@@ -50,6 +67,7 @@
       button.addEventListener("click", () => sort(table, head, column));
       head.append(button);
     }
+    if (box.classList.contains("wide")) choose(box, table);
     if (box.hasAttribute("data-filter")) filter(box, table);
   }
   // A link opens what it leads to, and paper shows all.
