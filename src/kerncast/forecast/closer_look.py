@@ -79,6 +79,8 @@ def _chosen(forecast: Forecast) -> list[tuple[Launch, list[GPU]]]:
     ranked = [sorted(pairs, key=lambda pair: pair[0].seconds) for pairs in by_launch.values()]
     ranked.sort(key=lambda pairs: -pairs[0][0].count * pairs[0][0].seconds)
     most = _MOST_GPUS if len(ranked) == 1 else 1
+    first = {pairs[0][0].kernel: pairs[0][0].launch for pairs in reversed(ranked)}
+    ranked.sort(key=lambda pairs: first[pairs[0][0].kernel] != pairs[0][0].launch)  # each kernel's longest launch first
     return [
         (case.launch, [each.gpu for _, each in pairs[:most]])
         for pairs in ranked[:_MOST_LAUNCHES]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared import options as option
-from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr, tell, write_text
+from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr, tell
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bo
 def _write(study: "Study", advice: "Sequence[Advice]", tornado: Path | None, report: Path | None) -> None:
     if tornado is None and report is None:
         return
-    from kerncast.report.page.pages import render_html, render_markdown  # noqa: PLC0415
+    from kerncast.cli.shared.reports import write_document  # noqa: PLC0415
+    from kerncast.report.page.fragments import drawn  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import save_picture, svg_text  # noqa: PLC0415
     from kerncast.report.what_if.sensitivity import sensitivity_document  # noqa: PLC0415
     from kerncast.report.what_if.tornado import draw_tornado  # noqa: PLC0415
@@ -133,6 +134,4 @@ def _write(study: "Study", advice: "Sequence[Advice]", tornado: Path | None, rep
     if tornado is not None:
         save_picture(figure, tornado)
     if report is not None:
-        document = sensitivity_document(study, advice)
-        is_html = report.suffix == ".html"
-        write_text(report, render_html(document, [svg_text(figure)]) if is_html else render_markdown(document))
+        write_document(report, sensitivity_document(study, advice, drawn(svg_text(figure))))

@@ -98,7 +98,7 @@ def build_document(forecast: Forecast, beyond: Beyond | None = None) -> Document
         _advice_section(forecast, beyond),
         *_evidence_sections(forecast.predictions, beyond),
         Section("Caveats", tuple(notes_of(forecast)), is_list=True, key="caveats"),
-        _facts_section([case.gpu for case in forecast.cases]),
+        facts_section([case.gpu for case in forecast.cases]),
         words_section(forecast.predictions, has_states=any(look.profile.warp_states for look in beyond.looks)),
         *origin_sections(beyond.origin, tuple(_question(forecast.predictions))),
     ]
@@ -190,16 +190,31 @@ def _own_sections(forecast: Forecast, beyond: Beyond, *, is_one: bool) -> Iterat
     of_launches = _evidence(forecast, beyond.looks)
     if is_one and of_launches:
         yield from launch_sections(of_launches[0])
-    elif of_launches:
-        folded = tuple(_folded(of) for of in of_launches[:_MOST_LAUNCHES])
-        left = len(of_launches) - len(folded)
-        more = (f"{left} more launches are in the table above, without details.",) if left else ()
-        yield Section("Each launch", more, key="launches", inside=folded)
+    else:
+        yield from _each_launch(of_launches, "Each launch")
     for _, group in groupby(forecast.cases, key=index_of):
         cases = list(group)
         yield from _timed_sections([case for case in cases if isinstance(case, TimedCase)])
         yield from _operator_sections([case for case in cases if isinstance(case, OperatorCase)])
         yield from _feature_sections([case for case in cases if isinstance(case, FeatureCase)])
+
+
+def _each_launch(of_launches: Sequence[LaunchEvidence], title: str) -> Iterator[Section]:
+    if of_launches:
+        folded = tuple(_folded(of) for of in of_launches[:_MOST_LAUNCHES])
+        left = len(of_launches) - len(folded)
+        more = (f"{left} more are in the table above, without details.",) if left else ()
+        yield Section(title, more, key="launches", inside=folded)
+
+
+def kernel_sections(forecast: Forecast, beyond: Beyond) -> Iterator[Section]:
+    """Yield the longest launch of each kernel of a program, folded; those that were looked at come first."""
+    looked_at = {look.profile.index for look in beyond.looks}
+    ranked = sorted(_evidence(forecast, beyond.looks), key=lambda of: of.profile.index not in looked_at)
+    by_kernel = {of.profile.kernel: of for of in reversed(ranked)}
+    yield from _each_launch(
+        [of for of in ranked if by_kernel[of.profile.kernel] is of], "The longest launch of each kernel"
+    )
 
 
 def _folded(of: LaunchEvidence) -> Section:
@@ -228,7 +243,7 @@ def _advice_section(forecast: Forecast, beyond: Beyond) -> Section:
     return Section("What would help", paragraphs, (table,), key="advice", inside=tried)
 
 
-def _facts_section(gpus: Sequence[GPU]) -> Section:
+def facts_section(gpus: Sequence[GPU]) -> Section:
     """Return the facts of every GPU with unit, status and source, folded."""
     unique = {gpu.id: gpu for gpu in gpus}
     every = [fact for gpu in unique.values() for fact in gpu.all_facts if fact.value is not None]
