@@ -10,8 +10,10 @@ from kerncast.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kerncast.cli.shared.baseline import Baseline
     from kerncast.forecast import Forecast, Means
     from kerncast.forecast.closer_look import CloserLook
+    from kerncast.report.comparison.before_after import Before
     from kerncast.report.forecast.document import Beyond
     from kerncast.report.page.pages import Document
     from kerncast.studies.sensitivity.lifting import Advice
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 PAGES = (".html", ".md")
 
 
-def check_report(report: Path | None) -> None:
-    """Raise InputError for a name of no report."""
+def check_report(report: Path | None, *, advises: bool = False) -> None:
+    """Raise InputError for a name of no report, and for advice that nobody could read."""
+    if advises and report is None:
+        raise InputError("--advice is told in a report", cure="Add --report page.html, or use kerncast profile.")
     if report is not None and report.suffix not in PAGES:
         raise InputError(f"{report} is neither .html nor .md", cure="End its name in .html or .md.")
 
@@ -43,6 +47,17 @@ def beyond_of(forecast: "Forecast", means: "Means", *, advises: bool = False) ->
     advice = _advice(forecast, looks, means) if advises else ()
     rooflines, bars = measured_pictures(forecast)
     return Beyond(looks, advice, rooflines, bars, Origin.of(asked_command()))
+
+
+def before_of(baseline: "Baseline", forecast: "Forecast", means: "Means") -> "Before":
+    """Return the version before, with looks at its launches where it has some; at least one forecast must pair."""
+    from kerncast.forecast.closer_look import look_closer  # noqa: PLC0415
+    from kerncast.report.comparison.before_after import Before  # noqa: PLC0415
+
+    pairs = tuple(baseline.pairs(forecast.predictions))
+    if baseline.forecast is None:
+        return Before(str(baseline.path), pairs)
+    return Before(str(baseline.path), pairs, baseline.forecast.profiled, look_closer(baseline.forecast, means))
 
 
 def _advice(forecast: "Forecast", looks: "Sequence[CloserLook]", means: "Means") -> "tuple[Advice, ...]":

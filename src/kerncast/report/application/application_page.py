@@ -1,6 +1,7 @@
 """A whole program as a page: its time on each GPU, what that is made of, its timeline, and its kernels."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncast.forecast.application import Application, Applications
@@ -65,7 +66,8 @@ def application_document(recording: Recording, found: Applications, beyond: Beyo
         words_section(forecast.predictions, has_states=any(look.profile.warp_states for look in beyond.looks)),
         *origin_sections(beyond.origin, (counted(recording).capitalize() + ".",)),
     ]  # fmt: skip
-    title = f"Forecast of the program {' '.join(recording.command)[:_LONGEST_TITLE]}"
+    words = (Path(recording.command[0]).name, *recording.command[1:]) if recording.command else ()
+    title = f"Forecast of the program {' '.join(words)[:_LONGEST_TITLE]}"
     headline = f"{format_seconds(best.timeline.seconds, 3)} on {best.gpu}"
     return Document(title, tuple(sections), headline, (verdict(ranked),), _tiles(best))
 
@@ -75,7 +77,7 @@ def _tiles(best: Application) -> tuple[Fact, ...]:
     longest = best.kernels[0] if best.kernels else None
     share = longest.seconds / line.kernels if longest and line.kernels else 0.0
     tiles = [
-        Fact(f"{best.level:.0%} interval", describe_range(best.low, best.high)),
+        Fact(f"{best.level:.0%} interval", describe_range(best.low, best.high, 3)),
         Fact("Kernels", format_seconds(line.kernels, 3), f"{sum(each.launches for each in best.kernels):,} launches"),
         Fact("GPU idle", describe_percent(line.idle / line.seconds if line.seconds else 0.0), "of the time"),
     ]

@@ -1,7 +1,7 @@
 """A forecast as a report: the answer first, then times, what they are made of, and everything that they rest on."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ from kerncast.models import Case, FeatureCase, TimedCase
 from kerncast.models.operators.operator_work import OperatorCase
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals_of
+from kerncast.report.comparison import before_after
+from kerncast.report.comparison.before_after import Before
 from kerncast.report.explain import terms
 from kerncast.report.files.gpus import fact_table, sources_of
 from kerncast.report.forecast.forecast_tables import (
@@ -28,7 +30,7 @@ from kerncast.report.forecast.forecast_tables import (
     total_table,
     transfer_tables,
 )
-from kerncast.report.forecast.launch_page import LaunchEvidence, launch_sections
+from kerncast.report.forecast.launch_page import LaunchEvidence, launch_sections, source_sections
 from kerncast.report.forecast.time_pictures import (
     OVERLAP,
     by_state,
@@ -80,6 +82,8 @@ class Beyond:
     bars: "tuple[Markup, ...]" = ()
     """measured and forecast times"""
     origin: Origin | None = None
+    before: Before | None = None
+    """the version that the forecast is compared with"""
 
 
 def build_document(forecast: Forecast, beyond: Beyond | None = None) -> Document:
@@ -90,6 +94,7 @@ def build_document(forecast: Forecast, beyond: Beyond | None = None) -> Document
     of_launches = contests(forecast)
     is_one = len(of_launches) == 1
     sections = [
+        *(_before_sections(beyond.before, forecast, beyond.looks) if beyond.before else ()),
         *(_one_launch(of_launches[0]) if is_one else _overview(forecast, of_launches)),
         *_total_section(forecast),
         *_time_sections(forecast, beyond, is_one=is_one),
@@ -102,9 +107,25 @@ def build_document(forecast: Forecast, beyond: Beyond | None = None) -> Document
         words_section(forecast.predictions, has_states=any(look.profile.warp_states for look in beyond.looks)),
         *origin_sections(beyond.origin, tuple(_question(forecast.predictions))),
     ]
-    return Document(
-        f"Forecast of {some_of(kernels, _MOST_NAMED)}", tuple(sections), found.headline, found.lead, found.tiles
-    )
+    title = f"Forecast of {some_of(kernels, _MOST_NAMED)}"
+    if beyond.before:
+        before = beyond.before
+        told = (before_after.lead(before), *found.lead)
+        return Document(title, tuple(sections), before_after.headline(before), told, tuple(before_after.tiles(before)))
+    return Document(title, tuple(sections), found.headline, found.lead, found.tiles)
+
+
+def _before_sections(before: Before, forecast: Forecast, looks: Sequence[CloserLook]) -> Iterator[Section]:
+    """Yield what has changed, and below it the source lines of the version before."""
+    launches = {new.launch for _, new in before.pairs}
+    known = {(case.profile.index, case.gpu.id): case for case in before.cases}
+    own = sorted((old for old, _ in before.pairs), key=lambda p: p.seconds)
+    source: tuple[Section, ...] = ()
+    if len(launches) == 1 and all((p.launch, p.gpu_id) in known for p in own):
+        cases = tuple(known[p.launch, p.gpu_id] for p in own)
+        found = source_sections(LaunchEvidence(tuple(own), cases, before.looks), "-before")
+        source = tuple(replace(each, title=f"{each.title}, before", is_folded=True) for each in found)
+    yield from before_after.before_sections(before, forecast.profiled, looks, source)
 
 
 def _one_launch(found: Sequence[Contest]) -> Iterator[Section]:

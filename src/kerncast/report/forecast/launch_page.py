@@ -59,7 +59,7 @@ class LaunchEvidence:
 def launch_sections(of: LaunchEvidence, key: str = "") -> list[Section]:
     """Return what is known of a launch; ``key`` ends the names of the sections' places where there are several."""
     return [
-        *_source_sections(of, key),
+        *source_sections(of, key),
         Section("Occupancy", _workload(of), _occupancy_tables(of.cases), key=f"occupancy{key}"),
         _memory_section(of, key),
         Section("Operations", (describe_sampling(of.profile),), _work_tables(of.profile), key=f"operations{key}"),
@@ -174,6 +174,7 @@ def _traffic_table(profile: KernelProfile) -> Table:
 
 
 _HEADINGS = ("time of warps", "what they wait for", "PTX inst.")
+_REASONS = {"selected": "issuing", "not_selected": "ready, not issued"}
 _HEADINGS_WITHOUT_STATES = ("PTX inst.", "sectors per request")
 
 
@@ -188,7 +189,7 @@ class _File:
     code: dict[int, LineCode]
 
 
-def _source_sections(of: LaunchEvidence, key: str) -> Iterator[Section]:
+def source_sections(of: LaunchEvidence, key: str = "") -> Iterator[Section]:
     """Yield the source lines with their cost on the fastest GPU that was looked at."""
     look = next((each for each in of.looks if each.profile.lines), None)
     if look is None:
@@ -260,7 +261,7 @@ def _cost(file: _File, number: int, profile: KernelProfile) -> tuple[float | Non
 
 def _waits(state: LineStates) -> str:
     told = [
-        f"{STALLS[each.state]} {describe_percent(each.warp_cycles / state.warp_cycles)}"
+        f"{_REASONS.get(each.state) or STALLS[each.state]} {describe_percent(each.warp_cycles / state.warp_cycles)}"
         for each in state.states[:_MOST_STATES]
     ]
     return ", ".join(told)

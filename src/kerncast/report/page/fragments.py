@@ -141,13 +141,19 @@ def interval_bars(bars: Sequence[Bar], caption: str) -> "Markup":
             "label": bar.label, "note": bar.note, "tone": bar.tone, "value": format_seconds(bar.seconds, 3),
             "low": axis.place(bar.low), "width": axis.place(bar.high) - axis.place(bar.low),
             "place": axis.place(bar.seconds),
-            "says": f"{format_seconds(bar.low, 2)} to {format_seconds(bar.high, 2)}",
+            "says": _span(bar),
         }
         for bar in bars
     ]  # fmt: skip
     most = len(rows) if len(rows) <= _MOST_ROWS + 4 else _MOST_ROWS
     values = {"rows": rows[:most], "folded": rows[most:], "ticks": axis.ticks, "is_log": axis.is_log}
     return fragment("interval_bars", {**values, "caption": caption})
+
+
+def _span(bar: Bar) -> str:
+    """Return an interval with as many digits as tell its ends apart."""
+    texts = [[format_seconds(end, digits) for end in (bar.low, bar.high)] for digits in (2, 3)]
+    return " to ".join(texts[0] if texts[0][0] != texts[0][1] else texts[1])
 
 
 def stacks(found: Sequence[Stack], caption: str) -> "Markup":
