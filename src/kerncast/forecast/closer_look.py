@@ -65,7 +65,7 @@ def look_closer(forecast: Forecast, means: Means) -> tuple[CloserLook, ...]:
 
     What cannot be looked at is left out: a forecast without source, or a launch that this machine refuses.
     """
-    jobs = [Job(launch, _Looking(launch, gpus)) for launch, gpus in _chosen(forecast)]
+    jobs: list[Job[_Looks | Refusal]] = [Job(launch, _Looking(launch, gpus)) for launch, gpus in _chosen(forecast)]
     answers = each_in_limits(_Looks, jobs, means) if jobs else ()
     return tuple(look for answer in answers if isinstance(answer, _Looks) for look in answer.found)
 

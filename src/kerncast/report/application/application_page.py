@@ -121,7 +121,7 @@ def _time_section(ranked: Sequence[Application], tones: dict[str, str]) -> Secti
         (stack.label, *(format_seconds(part.seconds, 3) for part in stack.parts), format_seconds(stack.seconds, 3))
         for stack in parts
     )
-    heading = (TextColumn("GPU"), *(part.name for part in parts[0].parts), "program")
+    heading: tuple[str | TextColumn, ...] = (TextColumn("GPU"), *(part.name for part in parts[0].parts), "program")
     return Section("Where the time goes", key="time", pictures=tuple(pictures), instead=(Table(heading, rows),))
 
 

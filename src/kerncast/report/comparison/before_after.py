@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kerncast.forecast.closer_look import CloserLook
@@ -101,7 +102,7 @@ def change_table(before: Before) -> Table:
             describe_interval(old), describe_interval(new),
             describe_limiter(old.limiter) if old.limiter else _NOTHING, describe_limiter(new.limiter),
         )
-        for old, new in before.pairs
+        for old, new in sorted(before.pairs, key=lambda pair: (pair[1].launch, pair[1].seconds))
     )  # fmt: skip
     heading = ("before", "after", "speed-up", "interval before", "interval after")
     columns = (TextColumn("GPU"), *heading, TextColumn("limited before"), TextColumn("limited after"))
@@ -131,7 +132,7 @@ def _main(before: Before) -> tuple[float, float]:
     """Return the sums of both versions on the GPU on which the later one is fastest."""
     best = _fastest(before).gpu_id
     own = [pair for pair in before.pairs if pair[1].gpu_id == best]
-    return tuple(sum(pair[place].count * pair[place].seconds for pair in own) for place in (0, 1))  # type: ignore[return-value]
+    return sum(old.count * old.seconds for old, _ in own), sum(new.count * new.seconds for _, new in own)
 
 
 def _fastest(before: Before) -> Prediction:
@@ -197,7 +198,7 @@ def counts_table(before: Before, cases: Sequence[Case], looks: Sequence[CloserLo
     old, new = (_profile_of(best, *own) for own in ((before.cases, before.looks), (cases, looks)))
     if old is None or new is None:
         return None
-    rows = [(name, *_both(old, new, read)) for name, read in _quantities(old, new)]
+    rows: list[tuple[str, ...]] = [(name, *_both(old, new, read)) for name, read in _quantities(old, new)]
     gpu = next((case.gpu for case in cases if case.gpu.id == best.gpu_id), None)
     shares = [found.fraction if (found := occupancy_of(each, gpu)) else None for each in (old, new)]
     if all(share is not None for share in shares):
@@ -221,17 +222,26 @@ Read = Callable[[KernelProfile], tuple[Count | None, str]]
 
 def _quantities(old: KernelProfile, new: KernelProfile) -> Iterator[tuple[str, Read]]:
     if old.mix is not None and new.mix is not None:
-        yield "PTX instructions (warps)", lambda profile: (profile.mix and profile.mix.warp_instructions, "")
+        yield "PTX instructions (warps)", lambda each: (each.mix.warp_instructions if each.mix else None, "")
     if old.machine is not None and new.machine is not None:
-        yield (
-            "machine instructions (warps)",
-            lambda profile: (profile.machine and profile.machine.warp_instructions, ""),
-        )
+        yield "machine instructions (warps)", _machine_instructions
     for name, count, unit in _COUNTS:
-        yield name, lambda profile, count=count, unit=unit: (profile.counts.get(count), unit)  # type: ignore[misc]
+        yield name, partial(_count, count, unit)
     if old.caches is not None and new.caches is not None:
         for name, count in _OF_CACHES:
-            yield name, lambda profile, count=count: (profile.counts[count].times(SECTOR_BYTES), "B")  # type: ignore[misc]
+            yield name, partial(_bytes, count)
+
+
+def _machine_instructions(profile: KernelProfile) -> tuple[Count | None, str]:
+    return (profile.machine.warp_instructions if profile.machine else None), ""
+
+
+def _count(name: str, unit: str, profile: KernelProfile) -> tuple[Count | None, str]:
+    return profile.counts.get(name), unit
+
+
+def _bytes(name: str, profile: KernelProfile) -> tuple[Count | None, str]:
+    return profile.counts[name].times(SECTOR_BYTES), "B"
 
 
 def _both(old: KernelProfile, new: KernelProfile, read: Read) -> tuple[str, str, str]:

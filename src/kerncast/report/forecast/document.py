@@ -111,6 +111,7 @@ def build_document(forecast: Forecast, beyond: Beyond | None = None) -> Document
     if beyond.before:
         before = beyond.before
         told = (before_after.lead(before), *found.lead)
+        title += f", compared with {some_of(list(dict.fromkeys(old.kernel for old, _ in before.pairs)), _MOST_NAMED)}"
         return Document(title, tuple(sections), before_after.headline(before), told, tuple(before_after.tiles(before)))
     return Document(title, tuple(sections), found.headline, found.lead, found.tiles)
 
@@ -119,11 +120,15 @@ def _before_sections(before: Before, forecast: Forecast, looks: Sequence[CloserL
     """Yield what has changed, and below it the source lines of the version before."""
     launches = {new.launch for _, new in before.pairs}
     known = {(case.profile.index, case.gpu.id): case for case in before.cases}
-    own = sorted((old for old, _ in before.pairs), key=lambda p: p.seconds)
+    own = [old for old, new in sorted(before.pairs, key=lambda pair: pair[1].seconds)]
     source: tuple[Section, ...] = ()
     if len(launches) == 1 and all((p.launch, p.gpu_id) in known for p in own):
         cases = tuple(known[p.launch, p.gpu_id] for p in own)
-        found = source_sections(LaunchEvidence(tuple(own), cases, before.looks), "-before")
+        order = [p.gpu_id for p in own]
+        known_looks = sorted(
+            (each for each in before.looks if each.gpu in order), key=lambda each: order.index(each.gpu)
+        )
+        found = source_sections(LaunchEvidence(tuple(own), cases, tuple(known_looks)), "-before")
         source = tuple(replace(each, title=f"{each.title}, before", is_folded=True) for each in found)
     yield from before_after.before_sections(before, forecast.profiled, looks, source)
 
@@ -150,7 +155,7 @@ def _overview(forecast: Forecast, of_launches: Sequence[Sequence[Contest]]) -> I
     rows = tuple(
         (str(best.launch), best.kernel, best.gpu, format_seconds(best.seconds, 3), describe_interval(best),
          describe_limiter(best.limiter))
-        for contest, *_ in of_launches if (best := contest.predictions[0])
+        for contest, *_ in of_launches for best in contest.predictions[:1]
     )  # fmt: skip
     interval = head_interval(forecast.predictions[:1])
     columns = ("launch", TextColumn("kernel"), TextColumn("fastest GPU"), "time", interval, TextColumn("limited by"))
@@ -172,7 +177,8 @@ def _evidence(forecast: Forecast, looks: Sequence[CloserLook]) -> list[LaunchEvi
             (look for look in looks if look.profile.index == launch and look.gpu in order),
             key=lambda look: order[look.gpu],
         )
-        found.append(LaunchEvidence(*zip(*pairs, strict=True), tuple(own)))
+        predictions, cases = tuple(p for p, _ in pairs), tuple(case for _, case in pairs)
+        found.append(LaunchEvidence(predictions, cases, tuple(own)))
     return sorted(found, key=lambda of: -of.predictions[0].count * of.predictions[0].seconds)
 
 
@@ -191,8 +197,7 @@ def _time_sections(forecast: Forecast, beyond: Beyond, *, is_one: bool) -> Itera
 
 def time_section(of: LaunchEvidence, inside: tuple[Section, ...] = (), key: str = "") -> Section:
     """Return what the time of one launch is made of on each GPU."""
-    states = [(of.forecast_of(look), look.profile.warp_states) for look in of.looks if look.profile.warp_states]
-    known = [(p, found) for p, found in states if found is not None]
+    known = [(of.forecast_of(look), found) for look in of.looks if (found := look.profile.warp_states) is not None]
     tables = [parts_table([(p.gpu, p.seconds, parts_of(p)) for p in of.predictions])]
     if known:
         tables.append(parts_table([(p.gpu, p.seconds, state_parts(p.seconds, found)) for p, found in known]))

@@ -213,7 +213,8 @@ def source_sections(of: LaunchEvidence, key: str = "") -> Iterator[Section]:
 def _files(look: CloserLook, texts: Sequence[SourceText]) -> Iterator[_File]:
     states = look.profile.warp_states.lines if look.profile.warp_states else ()
     known = {text.file: text.lines for text in texts}
-    names = dict.fromkeys([*known, *(each.file for each in (*look.profile.lines, *states) if each.file)])
+    files = [*known, *(line.file for line in look.profile.lines), *(line.file for line in states)]
+    names = dict.fromkeys(filter(None, files))
     for file in names:
         yield _File(
             file,

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _TONES = {
-    "dram": "t-dram", "l2": "t-memory", "atomics": "t-memory", "l1": "t-shared", "shared": "t-shared",
-    "lsu": "t-shared", "issue": "t-issue", "latency": "t-rest", "launch": "t-launch", "blocks": "t-launch",
-    "branch": "t-branch", "uniform": "t-branch", "power": "t-launch", "learned": "t-ready",
-    "grid_barriers": "t-barrier", "cluster_barriers": "t-barrier",
+    "dram": "t-dram", "l2": "t-memory", "atomics": "t-wait", "l1": "t-short", "shared": "t-shared", "lsu": "t-branch",
+    "issue": "t-issue", "latency": "t-ready", "launch": "t-launch", "blocks": "t-barrier",
 }  # fmt: skip
 _STATE_TONES = {
     "selected": "t-issue", "not_selected": "t-ready", "wait": "t-wait", "math_pipe_throttle": "t-pipes",

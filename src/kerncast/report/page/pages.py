@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Rows from which a table gets a field to filter it by.
 _FILTERED_ROWS = 8
+#: Columns that a narrow page has room for; those of texts count twice.
+_MOST_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,15 @@ def environment() -> "Environment":
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.tests["number_column"] = lambda column: not isinstance(column, TextColumn)
+    made.tests["of_cards"] = _of_cards
     made.globals["filtered_rows"] = _FILTERED_ROWS
     return made
+
+
+def _of_cards(table: Table) -> bool:
+    """Tell whether a table needs so much room that narrow pages show its rows as cards."""
+    texts = sum(isinstance(column, TextColumn) for column in table.columns[1:])
+    return len(table.columns) + texts > _MOST_COLUMNS
 
 
 def _template(name: str) -> str:
