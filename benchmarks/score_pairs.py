@@ -24,6 +24,7 @@ from timing_runs import load_known
 from timing_scores import CLOSE_RATIO, LEAST_RATIO, Row, pairs
 
 from kerncast.models.transfer.posterior import Effects
+from kerncast.report.pictures.colours import FAINT, SERIES
 from kerncast.report.pictures.picture_files import drawing, save_picture
 from kerncast.studies.comparing.comparison import Comparison
 from kerncast.studies.comparing.comparison import Timed as OneTimed
@@ -209,8 +210,8 @@ def draw(stated: Sequence[Stated], path: Path) -> None:
     with drawing():
         figure = Figure(figsize=(5.6, 5.0), layout="constrained")
         panel = figure.subplots()
-        panel.plot([0.5, 1], [0.5, 1], color="#b0b0b0", linewidth=1, label="stated = came true")
-        for name, colour, marker in (("probability", "#0072B2", "o"), ("alone", "#D55E00", "^")):
+        panel.plot([0.5, 1], [0.5, 1], color=FAINT, linewidth=1, label="stated = came true")
+        for name, colour, marker in (("probability", SERIES[0], "o"), ("alone", SERIES[1], "^")):
             _draw_line(panel, stated, (name, colour, marker))
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_major_formatter(PercentFormatter(1.0, decimals=0))

@@ -40,6 +40,7 @@ from kerncast.models.calibration import BY_CLASS, POOLED
 from kerncast.models.clock import blame_of
 from kerncast.models.transfer.posterior import era_of
 from kerncast.prediction import Term
+from kerncast.report.pictures.colours import FAINT, INK, SERIES, limit_colour
 from kerncast.report.pictures.picture_files import drawing, save_picture
 from kerncast.studies.error_classes import CLASSES, Deviations, estimate, shares_of_classes, weights_of
 
@@ -463,14 +464,22 @@ def _draw_coverage(panel: Any, rows: Sequence[Scored], fits: Sequence[Fitted]) -
     """Draw the held share of families over the level, of all and of each class with several."""
     held = {level: is_held(rows, fits, level) for level in LEVELS}
     families = [row.family for row in rows]
-    panel.plot((0.4, 1), (0.4, 1), "--", color="#525252", lw=0.8, label="as said")
-    panel.plot(LEVELS, [mean_over(families, held[level]) for level in LEVELS], "-o", color="#000000", ms=4, label="all")
+    panel.plot((0.4, 1), (0.4, 1), "--", color=FAINT, lw=0.8, label="as said")
+    panel.plot(LEVELS, [mean_over(families, held[level]) for level in LEVELS], "-o", color=INK, ms=4, label="all")
     for name in CLASSES:
         chosen = np.array([row.limited_by == name for row in rows])
         of = [row.family for row, is_chosen in zip(rows, chosen, strict=True) if is_chosen]
         if len(set(of)) >= _LEAST_DRAWN:
             shares = [mean_over(of, held[level][chosen]) for level in LEVELS]
-            panel.plot(LEVELS, shares, "-", marker=".", lw=0.9, alpha=0.8, label=f"{name} ({len(set(of))})")
+            panel.plot(
+                LEVELS,
+                shares,
+                "-",
+                marker=".",
+                lw=1.2,
+                color=limit_colour("fma" if name == "pipes" else name),
+                label=f"{name} ({len(set(of))})",
+            )
     panel.set_xlabel("level of the interval")
     panel.set_ylabel("share of times held, kernel left out")
     panel.grid(alpha=0.25)
@@ -480,7 +489,7 @@ def _draw_coverage(panel: Any, rows: Sequence[Scored], fits: Sequence[Fitted]) -
 def _draw_widths(panel: Any, rows: Sequence[Scored], fits: Sequence[Fitted]) -> None:
     """Draw the distribution of high / low at 90 %."""
     ratios = np.sort(np.exp(2 * half_widths(rows, fits, LEVEL)))
-    panel.plot(ratios, (np.arange(len(ratios)) + 1) / len(ratios), color="#1f77b4", drawstyle="steps-post")
+    panel.plot(ratios, (np.arange(len(ratios)) + 1) / len(ratios), color=SERIES[0], drawstyle="steps-post")
     panel.set_xlabel(f"high / low of the {LEVEL:.0%} interval")
     panel.set_ylabel("share of cases with a narrower interval")
     panel.set_ylim(0, 1)

@@ -95,6 +95,24 @@ class MeasuredEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class SimulatedWork:
+    """Instructions and bytes of a whole launch on one GPU, as a simulation counted them."""
+
+    warp_instructions: float
+    """machine instructions that warps issue"""
+    l2_bytes: float
+    """bytes between SMs and L2, an atomic's both ways"""
+    dram_read_bytes: float
+    """bytes that L2 reads from DRAM: none for what an earlier launch has left in it, unless L2 is cold"""
+    dram_written_bytes: float
+
+    @property
+    def dram_bytes(self) -> float:
+        """Bytes between L2 and DRAM, both ways."""
+        return self.dram_read_bytes + self.dram_written_bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """The forecast time of one launch on one GPU, its interval, and its reasons."""
 
@@ -119,6 +137,8 @@ class Prediction:
     """measured times that moved the simulation, or are all that is known; None without any"""
     count: int = 1
     """times that the launch occurs: totals count it so often"""
+    work: SimulatedWork | None = None
+    """work of the launch on this GPU; None where nothing was simulated"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.seconds <= self.high:

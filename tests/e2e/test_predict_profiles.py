@@ -350,13 +350,20 @@ def test_pictures_and_their_numbers(predict: Predict, tmp_path: Path) -> None:
     assert "Carried over from a measured run" in html
 
 
-def test_there_is_nothing_to_draw_without_a_run(predict: Predict) -> None:
-    """The forecast is on stdout all the same: that a picture is missing is no error."""
-    refused(predict(SPMV, *ON, "--roofline", "r.svg"), 0, "no roofline to draw")
-    done = predict(SPMV, *ON, "--json", "--bars", "b.svg", "--bars", "c.svg", "--model", "roofline")
-    refused(done, 0, "no bars to draw")
-    assert done.err.count("no bars") == 1
-    assert done.predictions
+def test_source_and_counts_are_drawn_without_a_run(predict: Predict, tmp_path: Path) -> None:
+    found = predict(SPMV, *ON, "--roofline", "r.svg", "--roofline", "r.csv", "--bars", "b.svg", "--model", "roofline")
+    assert found.status == 0
+    assert "of its" in (tmp_path / "r.svg").read_text()
+    assert {row["gpu"] for row in csv.DictReader((tmp_path / "r.csv").read_text().splitlines())} == {"H100 PCIe"}
+    ET.parse(tmp_path / "b.svg")  # noqa: S314  our own
+
+
+def test_a_roofline_that_cannot_be_drawn_is_an_error_after_the_forecast(predict: Predict, tmp_path: Path) -> None:
+    """The forecast is on stdout all the same."""
+    done = predict("--op", "bmm(B=8,M=64,N=64,K=64,dtype=bf16)", "--gpu", "a100-sxm-80gb", "--roofline", "r.svg")
+    refused(done, 2, "no roofline to draw")
+    assert "A100" in done.out
+    assert not (tmp_path / "r.svg").exists()
 
 
 def test_a_report_in_markdown_shows_both_gpus(predict: Predict, tmp_path: Path) -> None:

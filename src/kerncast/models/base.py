@@ -13,7 +13,7 @@ from kerncast.launch import Launch
 from kerncast.models.calibration import Calibration, calibration_of, normal_deviations
 from kerncast.models.clock import UnknownClock, blame_of, unknown_clock
 from kerncast.occupancy import block_request_of, occupancy
-from kerncast.prediction import Prediction, Term, Timing, Transfer
+from kerncast.prediction import Prediction, SimulatedWork, Term, Timing, Transfer
 from kerncast.profiles import Count, KernelProfile
 from kerncast.traces import Execution
 
@@ -90,6 +90,8 @@ class Estimate:
     transfer: Transfer | None = None
     log_sigma: float = 0.0
     """standard deviation of ln(measured / forecast) that this case adds to the model's"""
+    work: SimulatedWork | None = None
+    """work of the launch on this GPU; None where the model simulates nothing"""
 
 
 class Needs(IntEnum):
@@ -186,6 +188,7 @@ class Model(ABC):
             ),
             model=self.name,
             transfer=estimate.transfer,
+            work=estimate.work,
         )  # fmt: skip
 
     def knows_clock(self, case: Case) -> bool:

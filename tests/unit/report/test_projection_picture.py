@@ -60,11 +60,21 @@ def test_bars_are_the_run_and_each_forecast_with_its_interval() -> None:
     assert [height for _, height in bars(panel)] == [4e-3, 2e-3, 1e-3]
     ends = [tuple(float(y) for _, y in line.get_segments()[0]) for line in panel.collections]
     assert ends == [(1e-3, 4e-3), (0.5e-3, 2e-3)]
-    assert [float(line.get_data()[1][0]) for line in panel.lines] == [2e-3, 1e-3]
+    assert not panel.lines
     across = [x for x, _ in bars(panel)]
     assert [float(line.get_segments()[0][0][0]) for line in panel.collections] == pytest.approx(across[1:])
     assert panel.get_ylim()[0] == 0
     assert panel.get_ylim()[1] >= 4e-3
+
+
+def test_a_published_span_does_not_pass_for_an_interval() -> None:
+    """The span of ceilings claims no share of times; the interval of a simulation does."""
+    simulated = replace(forecast("H100", 1e-3), model="simulation")
+    (panel,) = drawn([forecast("A100"), simulated]).axes
+    styles = [line.get_linestyle()[0][1] for line in panel.collections]
+    assert styles[0] is not None  # dots
+    assert styles[1] is None
+    assert labels_of(panel)[-2:] == ["90% interval of the forecast", "published span of ceilings, no interval"]
 
 
 def test_no_bar_covers_another() -> None:

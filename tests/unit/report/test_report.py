@@ -14,7 +14,8 @@ from kerncast.models.sm.micro_ops import Pipe
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.profiles import Count
 from kerncast.report.forecast.document import build_document, estimate_table, render_html, render_markdown, roof_tables
-from kerncast.report.forecast.picture import COLOURS, draw_forecast, pictures_svg
+from kerncast.report.forecast.picture import draw_forecast, pictures_svg
+from kerncast.report.pictures.colours import LIMITS
 from kerncast.report.pictures.picture_files import svg_text
 from kerncast.report.words import advise, describe_count, describe_limiter
 from kerncast.units import format_bytes, format_count, format_seconds, parse_seconds
@@ -102,7 +103,7 @@ def test_every_limiter_of_the_simulation_has_words_a_colour_and_a_metric() -> No
     names = {pipe.name.lower() for pipe in Pipe} | {"issue", "shared", "l1", "l2", "atomics", "dram", "blocks"}
     for name in names | {"latency", "launch"}:
         assert describe_limiter(name) != name or name == "latency"
-        assert name in COLOURS
+        assert name in LIMITS
         assert advise(name) or name in {"tensor", "uniform", "fp16"}
     assert {word.name for word in vocabulary() if "__roof_" in word.name} == {f"kerncast__roof_{n}.pct" for n in names}
 

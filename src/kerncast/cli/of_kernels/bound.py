@@ -20,7 +20,7 @@ from kerncast.cli.shared.options import (
     counts_of_tpcs,
     one_gpu,
 )
-from kerncast.cli.shared.output import console_of, emit_json, progress_on_stderr
+from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
@@ -99,12 +99,12 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 ) -> int:
     """Bound the time of a kernel on some of a GPU's TPCs."""
     from kerncast.forecast import Means  # noqa: PLC0415
-    from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import FORMATS  # noqa: PLC0415
     from kerncast.studies.bounding import BoundOptions, bound_launch, bound_times  # noqa: PLC0415
     from kerncast.studies.bounds import kind_named  # noqa: PLC0415
 
     for path in picture or ():
-        check_picture(path)
+        check_place(path, FORMATS)
     is_launch = _is_launch(evidence)
     _check_usage(is_launch=is_launch, times=times, of_tables=(form, profile, train if times is None else None))
     if is_launch and times is None and anchors is not None:

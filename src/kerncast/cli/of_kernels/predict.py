@@ -1,7 +1,7 @@
 """kerncast predict: forecast launches on GPUs."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.baseline import Baseline, forecast_baseline, read_baseline, slower_than, without_baseline
-from kerncast.cli.shared.output import emit_forecast, progress_on_stderr, tell, write_text
+from kerncast.cli.shared.output import check_place, emit_forecast, progress_on_stderr, tell, write_text
 from kerncast.cli.shared.reports import before_of, beyond_of, check_report, write_document
 from kerncast.cli.shared.scripts import SCRIPT, forecast_of_script, is_script
 from kerncast.errors import InputError
@@ -39,57 +39,37 @@ class Pictures:
     bars: tuple[Path, ...]
 
     def check(self) -> None:
-        """Raise InputError where a name does not say how to draw."""
-        drawn = [path for path in (*self.rooflines, *self.bars) if path.suffix.lower() != ".csv"]
-        if not drawn:
+        """Raise InputError where a name does not say how to draw, before any work."""
+        paths = (*self.rooflines, *self.bars)
+        if not paths:
             return
-        from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
+        from kerncast.report.pictures.picture_files import FORMATS  # noqa: PLC0415
 
-        for path in drawn:
-            check_picture(path)
+        for path in paths:
+            check_place(path, (*FORMATS, ".csv"))
 
-    def draw(self, forecast: "Forecast") -> tuple[str, ...]:
-        """Write what was asked for, and return why there was nothing to draw, where there was not."""
-        reasons = (*_draw_rooflines(self.rooflines, forecast), *_draw_bars(self.bars, forecast))
-        return tuple(dict.fromkeys(reasons))
+    def draw(self, forecast: "Forecast") -> None:
+        """Write what was asked for; raises InputError where there is no roofline to draw."""
+        from kerncast.report.forecast import picture  # noqa: PLC0415  draws with matplotlib
+        from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
 
-
-def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
-    if not paths:
-        return
-    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415  draws with matplotlib
-    from kerncast.report.pictures.roofline import draw_rooflines, roofline_csv, rooflines_of_cases  # noqa: PLC0415
-
-    rooflines = rooflines_of_cases(forecast.profiled)
-    if not rooflines:
-        yield 'there is no roofline to draw: it needs a profile, or --model ceilings with --measured "GPU=TIME"'
-        return
-    for path in paths:
-        if path.suffix.lower() == ".csv":
-            write_text(path, roofline_csv(rooflines))
-            continue
-        figure = draw_rooflines(rooflines)
-        if figure is None:
-            yield f"{path} is not drawn: no kernel does floating-point work; a name that ends in .csv gets the numbers"
-            continue
-        save_picture(figure, path)
-
-
-def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
-    if not paths:
-        return
-    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
-    from kerncast.report.pictures.projection import draw_projection, projection_csv  # noqa: PLC0415
-
-    for path in paths:
-        if path.suffix.lower() == ".csv":
-            write_text(path, projection_csv(forecast.predictions))
-            continue
-        figure = draw_projection(forecast.predictions)
-        if figure is None:
-            yield "there are no bars to draw: nothing was carried over from a measured time; add --measured"
-            continue
-        save_picture(figure, path)
+        for path in self.bars:
+            if path.suffix.lower() == ".csv":
+                write_text(path, picture.bars_text(forecast))
+            else:
+                save_picture(picture.draw_bars(forecast), path)
+        numbers = picture.roofline_text(forecast) if self.rooflines else ""
+        if numbers is None:
+            raise InputError(
+                "there is no roofline to draw: operations and bytes of this evidence are not counted",
+                where=f"--roofline {self.rooflines[0]}",
+                cure="Give the kernel's source, a profile or declared counts, or leave the option out.",
+            )
+        for path in self.rooflines:
+            if path.suffix.lower() == ".csv":
+                write_text(path, numbers)
+            elif figure := picture.draw_roofline(forecast):
+                save_picture(figure, path)
 
 
 _SLOWER_STATUS = 4
@@ -165,11 +145,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     advice: Annotated[
         bool, typer.Option("--advice", help="Simulate each limit lifted, for the report; takes longer.")
     ] = False,
-    roofline: Annotated[
-        list[Path] | None, typer.Option(help="Draw rooflines of a profile: .png, .svg, .pdf, or .csv.")
-    ] = None,
+    roofline: Annotated[list[Path] | None, typer.Option(help="Draw rooflines: .png, .svg, .pdf, or .csv.")] = None,
     bars: Annotated[
-        list[Path] | None, typer.Option(help="Draw measured and forecast times: .png, .svg, .pdf, or .csv.")
+        list[Path] | None, typer.Option(help="Draw forecast and measured times: .png, .svg, .pdf, or .csv.")
     ] = None,
     max_: Annotated[
         str | None,
@@ -223,9 +201,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     emit_forecast(forecast, options.timing, as_json=json_, out=out, is_verbose=verbose)
     if report is not None and forecast.predictions:
         _write_report(report, (forecast, baseline), options, quiet=quiet, advises=advice)
-    if forecast.predictions:
-        for reason in pictures.draw(forecast):
-            tell(reason)
+    if forecast.predictions and (pictures.rooflines or pictures.bars):
+        pictures.draw(forecast)
     if not forecast.predictions:
         for refused in forecast.refused:
             tell(f"{refused.kernel} (launch {refused.launch}) refused: {refused.reason}")

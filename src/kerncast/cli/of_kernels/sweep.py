@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared.options import AsJson, Memory, Out, Quiet, budget_of, clock_of
-from kerncast.cli.shared.output import console_of, emit_json, emit_text, progress_on_stderr, tell, write_text
+from kerncast.cli.shared.output import (
+    check_place,
+    console_of,
+    emit_json,
+    emit_text,
+    progress_on_stderr,
+    tell,
+    write_text,
+)
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,11 +42,11 @@ class Files:
 
     def check(self, space: "Space", gpus: int) -> None:
         """Raise InputError for what could not be written in the end."""
-        from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
+        from kerncast.report.pictures.picture_files import FORMATS  # noqa: PLC0415
 
         for path in (self.line, self.heat):
             if path is not None:
-                check_picture(path)
+                check_place(path, FORMATS)
         for path in (self.line, self.heat, self.t4, self.tuner_cache, self.out):
             if path is not None and not path.parent.is_dir():
                 raise InputError(f"{path.parent} is no folder", where=str(path), cure="Make it, or choose another.")

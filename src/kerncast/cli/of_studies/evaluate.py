@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
-from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, write_text
+from kerncast.cli.shared.output import check_place, emit_json, progress_on_stderr, stdout_console, write_text
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ def command(  # noqa: PLR0913  each parameter is one option
 ) -> int:
     """Forecast launches by a trained model, and score it where they have times; what was held out is scored apart."""
     from kerncast.models.learned.model_files import read_model  # noqa: PLC0415
-    from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import FORMATS  # noqa: PLC0415
     from kerncast.report.training.scores_table import evaluation_notes  # noqa: PLC0415
     from kerncast.studies.evaluation import Selected, Unscored, evaluate  # noqa: PLC0415
 
     if picture is not None:
-        check_picture(picture)
+        check_place(picture, FORMATS)
     with progress_on_stderr(quiet=quiet) as show:
         if show:
             show(f"forecasting with {model.name}", 0, 0)

@@ -207,7 +207,7 @@ def _convolution(asked: _Sweeps, outputs: _Outputs) -> int:
     if len(asked.gpus) > 1:
         raise InputError(f"{len(asked.gpus)} GPUs are named", where="--gpu", cure="Name one.")
     endings = (".csv", ".md", *FORMATS)
-    if outputs.out is not None and (outputs.out.suffix not in endings or not outputs.out.parent.is_dir()):
+    if outputs.out is not None and (outputs.out.suffix.lower() not in endings or not outputs.out.parent.is_dir()):
         raise InputError(
             f"{outputs.out} is no place for a study",
             where="--out",

@@ -40,13 +40,12 @@ def beyond_of(forecast: "Forecast", means: "Means", *, advises: bool = False) ->
     """Return what a report shows beyond a forecast: looks at its launches, pictures, and advice where it is wanted."""
     from kerncast.forecast.closer_look import look_closer  # noqa: PLC0415
     from kerncast.report.forecast.document import Beyond  # noqa: PLC0415
-    from kerncast.report.forecast.picture import measured_pictures  # noqa: PLC0415
+    from kerncast.report.forecast.picture import page_bars, page_rooflines  # noqa: PLC0415
     from kerncast.report.page.pages import Origin  # noqa: PLC0415
 
     looks = look_closer(forecast, means)
     advice = _advice(forecast, looks, means) if advises else ()
-    rooflines, bars = measured_pictures(forecast)
-    return Beyond(looks, advice, rooflines, bars, Origin.of(asked_command()))
+    return Beyond(looks, advice, page_rooflines(forecast), page_bars(forecast), Origin.of(asked_command()))
 
 
 def before_of(baseline: "Baseline", forecast: "Forecast", means: "Means") -> "Before":

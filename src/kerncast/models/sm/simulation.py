@@ -15,7 +15,7 @@ from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, sm_of
 from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
 from kerncast.models.sm.results import Floats, Simulated, Stall
 from kerncast.models.sm.whole_grid import SimulatedBlocks, cycles_of_grid
-from kerncast.prediction import Term, Timing
+from kerncast.prediction import SimulatedWork, Term, Timing
 from kerncast.profiles import SECTOR_BYTES, KernelProfile, LineStates, ResourceTime, StateCycles, WarpStates
 from kerncast.ptx import Location
 from kerncast.traces import Execution, SMRecording
@@ -61,6 +61,7 @@ class Simulation(Model):
             high=body + launch,
             caveats=doubts,
             log_sigma=estimated * FOREIGN_CODE_LOG_SIGMA,
+            work=found.work,
         )
 
 
@@ -75,6 +76,7 @@ class SimulatedLaunch:
     """cycles of the whole launch, at the GPU's clock"""
     terms: tuple[Term, ...]
     """time that each resource alone would need for the whole launch"""
+    work: SimulatedWork
 
 
 def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, timing: Timing) -> SimulatedLaunch:
@@ -142,7 +144,21 @@ class SimulatedSM:
         cycles = max(self._cycles(execution, max(by_resource.values())), started)
         needed = by_resource | {"blocks": started}
         terms = tuple(Term(name, each / gpu.clock_hz) for name, each in needed.items())
-        return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, terms)
+        return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, terms, self._work())
+
+    def _work(self) -> SimulatedWork:
+        """Return what all blocks of the grid issue and move; idle ones next to nothing."""
+        found, dram, spills = self.simulated, self.dram, self.spills
+        blocks = self.blocks.plan.grid_blocks
+        per_simulated = blocks * self.blocks.work / len(found.finish_cycles)
+        spilled = spills.l2_read + spills.l2_written
+        return SimulatedWork(
+            warp_instructions=found.issued * per_simulated + spills.requests * blocks,
+            l2_bytes=SECTOR_BYTES
+            * ((found.l2_read_sectors + found.l2_write_sectors) * per_simulated + spilled * blocks),
+            dram_read_bytes=SECTOR_BYTES * (dram.read + dram.filled + spills.dram_read) * blocks,
+            dram_written_bytes=SECTOR_BYTES * (dram.written + spills.dram_written) * blocks,
+        )
 
     def _cycles(self, execution: Execution, roof: float) -> float:
         """Return the cycles of the whole launch; ``roof`` are those of the busiest resource."""

@@ -25,6 +25,7 @@ from kerncast.report.forecast.document import (
 from kerncast.report.forecast.forecast_tables import notes_of
 from kerncast.report.page.fragments import Bar, Lane, Part, Stack, interval_bars, stacks, timeline
 from kerncast.report.page.pages import Document, Section
+from kerncast.report.pictures.colours import FAINT, LIMITS, series_colours
 from kerncast.report.tables import Fact, Table, TextColumn
 from kerncast.report.words import describe_percent, describe_range
 from kerncast.units import format_seconds
@@ -32,9 +33,9 @@ from kerncast.units import format_seconds
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-#: Tones of kernels in ``page.css``; the last is for all others.
-_TONES = ("k0", "k1", "k2", "k3", "k4", "k5", "k6")
-_COPY_TONE, _OTHERS = "kcopy", "other kernels"
+_MOST_NAMED, _OTHERS = 6, "other kernels"
+_REST_COLOUR, _IDLE_COLOUR = FAINT, "#c3cad1"
+_COPY_COLOUR = LIMITS["latency"]
 _COPIES = {EventKind.COPY, EventKind.FILL}
 _MOST_LANES, _LONGEST_TITLE = 10, 80
 #: About as many columns has a picture: nothing is narrower than one, and spans that lie closer are drawn as one.
@@ -49,7 +50,7 @@ def application_document(recording: Recording, found: Applications, beyond: Beyo
     """Return a program's run as a page; at least one GPU must have a forecast."""
     ranked = sorted(found.found, key=lambda one: one.timeline.seconds)
     best = ranked[0]
-    tones = _tones(recording, ranked)
+    colours = _colours(recording, ranked)
     bars = [Bar(each.gpu, each.low, each.timeline.seconds, each.high) for each in ranked]
     forecast = found.forecast
     sections = [
@@ -57,8 +58,8 @@ def application_document(recording: Recording, found: Applications, beyond: Beyo
             "Forecast", tables=(applications_table(ranked),), key="forecast",
             pictures=(interval_bars(bars, f"From start to end, with its {best.level:.0%} interval."),),
         ),
-        _time_section(ranked, tones),
-        _timeline_section(recording, ranked, tones),
+        _time_section(ranked, colours),
+        _timeline_section(recording, ranked, colours),
         _kernels_section(ranked),
         *kernel_sections(forecast, beyond),
         Section("Caveats", (*notes_of_run(recording, found), *notes_of(forecast)), is_list=True, key="caveats"),
@@ -86,15 +87,15 @@ def _tiles(best: Application) -> tuple[Fact, ...]:
     return tuple(tiles)
 
 
-def _tones(recording: Recording, ranked: Sequence[Application]) -> dict[str, str]:
-    """Return a tone for each of the kernels that take longest, and one for all others."""
+def _colours(recording: Recording, ranked: Sequence[Application]) -> dict[str, str]:
+    """Return a colour for each of the kernels that take longest, and one for all others."""
     sums: dict[str, float] = {}
     for each in ranked:
         for kernel in each.kernels:
             sums[kernel.kernel] = sums.get(kernel.kernel, 0.0) + kernel.seconds
-    most = sorted(sums, key=lambda name: -sums[name])[: len(_TONES) - 1]
-    found = dict(zip(most, _TONES, strict=False))
-    return found | ({_OTHERS: _TONES[-1]} if len(sums) > len(most) or recording.library_calls else {})
+    most = sorted(sums, key=lambda name: -sums[name])[:_MOST_NAMED]
+    found = series_colours(most)
+    return found | ({_OTHERS: _REST_COLOUR} if len(sums) > len(most) or recording.library_calls else {})
 
 
 def moments(found: Application) -> tuple[Part, ...]:
@@ -105,17 +106,17 @@ def moments(found: Application) -> tuple[Part, ...]:
     copies = busy_seconds(line.spans) - kernels
     idle = max(0.0, line.seconds - kernels - copies)
     return (
-        Part("kernels run", kernels, "t-issue"),
-        Part("only copies run", copies, "t-memory"),
-        Part("the GPU is idle", idle, "t-rest"),
+        Part("kernels run", kernels, LIMITS["issue"]),
+        Part("only copies run", copies, _COPY_COLOUR),
+        Part("the GPU is idle", idle, _IDLE_COLOUR),
     )
 
 
-def _time_section(ranked: Sequence[Application], tones: dict[str, str]) -> Section:
+def _time_section(ranked: Sequence[Application], colours: dict[str, str]) -> Section:
     parts = [Stack(each.gpu, each.timeline.seconds, moments(each)) for each in ranked]
-    kernels = [Stack(each.gpu, each.timeline.kernels, _by_kernel(each, tones)) for each in ranked if each.kernels]
+    kernels = [Stack(each.gpu, each.timeline.kernels, _by_kernel(each, colours)) for each in ranked if each.kernels]
     pictures = [stacks(parts, _PARTS)]
-    if kernels and len(tones) > 1:
+    if kernels and len(colours) > 1:
         pictures.append(stacks(kernels, "The time of the kernels, by kernel; those of several streams may overlap."))
     rows = tuple(
         (stack.label, *(format_seconds(part.seconds, 3) for part in stack.parts), format_seconds(stack.seconds, 3))
@@ -125,19 +126,19 @@ def _time_section(ranked: Sequence[Application], tones: dict[str, str]) -> Secti
     return Section("Where the time goes", key="time", pictures=tuple(pictures), instead=(Table(heading, rows),))
 
 
-def _by_kernel(found: Application, tones: dict[str, str]) -> tuple[Part, ...]:
-    named = [Part(each.kernel, each.seconds, tones[each.kernel]) for each in found.kernels if each.kernel in tones]
-    rest = sum(each.seconds for each in found.kernels if each.kernel not in tones)
-    return (*named, Part(_OTHERS, rest, _TONES[-1])) if rest else tuple(named)
+def _by_kernel(found: Application, colours: dict[str, str]) -> tuple[Part, ...]:
+    named = [Part(each.kernel, each.seconds, colours[each.kernel]) for each in found.kernels if each.kernel in colours]
+    rest = sum(each.seconds for each in found.kernels if each.kernel not in colours)
+    return (*named, Part(_OTHERS, rest, _REST_COLOUR)) if rest else tuple(named)
 
 
-def _timeline_section(recording: Recording, ranked: Sequence[Application], tones: dict[str, str]) -> Section:
-    first, *others = [(each, _timeline(recording, each, tones)) for each in ranked]
+def _timeline_section(recording: Recording, ranked: Sequence[Application], colours: dict[str, str]) -> Section:
+    first, *others = [(each, _timeline(recording, each, colours)) for each in ranked]
     folded = tuple(Section(f"On {each.gpu}", pictures=(picture,), is_folded=True) for each, picture in others)
     return Section("Timeline", key="timeline", pictures=(first[1],), inside=folded)
 
 
-def _timeline(recording: Recording, found: Application, tones: dict[str, str]) -> "Markup":
+def _timeline(recording: Recording, found: Application, colours: dict[str, str]) -> "Markup":
     line = found.timeline
     rows: dict[tuple[bool, int, int], list[Any]] = {}
     for span in line.spans:
@@ -146,29 +147,29 @@ def _timeline(recording: Recording, found: Application, tones: dict[str, str]) -
     lanes = []
     for (is_copy, _, stream), spans in sorted(rows.items(), key=lambda row: row[0])[:_MOST_LANES]:
         what = "copies" if is_copy else "kernels"
-        marks = marks_of(recording, spans, {} if is_copy else tones, line.seconds)
+        marks = marks_of(recording, spans, {} if is_copy else colours, line.seconds)
         lanes.append(Lane(f"{what}, stream {stream}" if stream else what, tuple(marks.items())))
-    legend = [*tones.items(), *([("copies and fills", _COPY_TONE)] if any(key[0] for key in rows) else [])]
+    legend = [*colours.items(), *([("copies and fills", _COPY_COLOUR)] if any(key[0] for key in rows) else [])]
     left = len(rows) - len(lanes)
     more = f" {left} more streams are left out." if left > 0 else ""
     return timeline(lanes, line.seconds, legend, f"{found.gpu}: {format_seconds(line.seconds, 3)}.{more}")
 
 
 def marks_of(
-    recording: Recording, spans: Sequence[Any], tones: dict[str, str], seconds: float
+    recording: Recording, spans: Sequence[Any], colours: dict[str, str], seconds: float
 ) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Return begin and end of marks by tone; neighbours of one tone become one, and none is too narrow to be seen."""
+    """Return begin and end of marks by colour; neighbours of one colour are one, none is too narrow to be seen."""
     found: dict[str, list[tuple[float, float]]] = {}
     step = seconds / _COLUMNS
     for span in spans:
-        tone = tones.get(name_of(recording, span), _TONES[-1]) if tones else _COPY_TONE
+        colour = colours.get(name_of(recording, span), _REST_COLOUR) if colours else _COPY_COLOUR
         begin, end = float(span["begin"]), float(span["end"])
-        marks = found.setdefault(tone, [])
+        marks = found.setdefault(colour, [])
         if marks and begin - marks[-1][1] < step:
             marks[-1] = marks[-1][0], max(marks[-1][1], end)
         else:
             marks.append((begin, max(end, begin + step)))
-    return {tone: tuple(marks) for tone, marks in found.items()}
+    return {colour: tuple(marks) for colour, marks in found.items()}
 
 
 def _kernels_section(ranked: Sequence[Application]) -> Section:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from kerncast.report.bounds.bounds_table import judged
+from kerncast.report.pictures.colours import BETTER, FAINT, MEASURED, WORSE
 from kerncast.report.pictures.picture_files import drawing
 from kerncast.studies.bounding import KernelBounds
 from kerncast.studies.worst_case import worst_case_of
@@ -11,7 +12,7 @@ from kerncast.units import format_seconds
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_BOUND, _EXPECTED, _USED, _OTHER = "#d62728", "#1f77b4", "#000000", "#525252"
+_BOUND, _EXPECTED, _USED, _OTHER = WORSE, BETTER, MEASURED, FAINT
 #: Times further apart get a logarithmic axis.
 _MOST_TO_SCALE = 10.0
 _HEADROOM = 1.08

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
+from kerncast.report.pictures.colours import BETTER, FAINT, INK, WORSE
 from kerncast.report.pictures.picture_files import drawing
 from kerncast.studies.comparing.ranking import Ranked, Ranking
 from kerncast.units import MEGA, format_joules, format_seconds
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_FRONT, _OTHER, _LINE = "#D55E00", "#0072B2", "#b0b0b0"
+_FRONT, _OTHER, _LINE = WORSE, BETTER, FAINT
 #: Where a label may stand beside its point, in points, the first that is free wins.
 _PLACES = (
     (7, 5), (7, -11), (-7, 5), (-7, -11), (0, 10), (0, -16), (9, 14), (9, -20), (-9, 14), (-9, -20), (26, 0), (-26, 0),
@@ -162,7 +163,7 @@ def _write(panel: "Axes", point: Point, dx: int, dy: int) -> Any:
     return panel.annotate(
         point.name, (point.seconds[0], point.value[0]), xytext=(dx, dy), textcoords="offset points", ha=side,
         va="bottom" if dy >= 0 else "baseline", fontsize=_FONT, arrowprops=arrow, zorder=4,
-        color=_FRONT if point.is_on_front else "black",
+        color=_FRONT if point.is_on_front else INK,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncast.report.pictures.colours import FAINT, MEASURED, SERIES, limit_colour
 from kerncast.report.pictures.picture_files import drawing
 from kerncast.studies.convolution import COMPARED, ConvolutionStudy, SweptLayers
 from kerncast.units import MICROSECOND, PERCENT
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = {
-    "given": "#000000", "predicted": "#d62728", "predicted by latencies": "#ff7f0e", "simulated": "#1f77b4",
+    "given": MEASURED, "predicted": SERIES[1], "predicted by latencies": SERIES[4], "simulated": SERIES[0],
 }  # fmt: skip
 _ERRORS = {
-    "flops": ("FLOP", "o", "#7f7f7f"), "int_ops": ("INT operations", "s", "#8c564b"),
-    "ops": ("total operations", "^", "#2ca02c"), "seconds": ("time", "D", "#d62728"),
-    "ops_per_s": ("TOPs", "v", "#9467bd"),
+    "flops": ("FLOP", "o", SERIES[11]), "int_ops": ("INT operations", "s", limit_colour("integer")),
+    "ops": ("total operations", "^", SERIES[2]), "seconds": ("time", "D", SERIES[1]),
+    "ops_per_s": ("TOPs", "v", SERIES[6]),
 }  # fmt: skip
 _LABELS = {
     "block": "threads of a block along x and y", "channels": "input and output channels",
@@ -87,7 +88,7 @@ def _draw_errors(panel: "Axes", swept: SweptLayers, way: str) -> None:
         floored = tuple(None if error is None else max(error / PERCENT, _LEAST_ERROR) for error in errors)
         _plot(panel, swept, _Line(label, floored, f"{marker}-", colour))
     panel.set_yscale("log")
-    panel.axhline(10, color="#7f7f7f", lw=0.8, ls=":")
+    panel.axhline(10, color=FAINT, lw=0.8, ls=":")
     panel.set_title(f"errors, {way}", fontsize=10)
     panel.set_ylabel("|forecast - given| / given, %")
     if not panel.get_legend_handles_labels()[0]:

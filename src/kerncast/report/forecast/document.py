@@ -78,7 +78,8 @@ class Beyond:
 
     looks: tuple[CloserLook, ...] = ()
     advice: tuple[Advice, ...] = ()
-    rooflines: "tuple[Markup, ...]" = ()
+    rooflines: "tuple[tuple[str, Markup], ...]" = ()
+    """title and picture of each, the fastest GPU's first"""
     bars: "tuple[Markup, ...]" = ()
     """measured and forecast times"""
     origin: Origin | None = None
@@ -207,8 +208,12 @@ def time_section(of: LaunchEvidence, inside: tuple[Section, ...] = (), key: str 
     )  # fmt: skip
 
 
-def _roofline_sections(beyond: Beyond) -> tuple[Section, ...]:
-    return (Section("Roofline", key="roofline", pictures=beyond.rooflines),) if beyond.rooflines else ()
+def _roofline_sections(beyond: Beyond) -> Iterator[Section]:
+    """Yield the roofline of the fastest GPU, and below it those of others, folded."""
+    if beyond.rooflines:
+        (title, picture), *others = beyond.rooflines
+        folded = tuple(Section(name, pictures=(each,), is_folded=True) for name, each in others)
+        yield Section("Roofline", (f"{title}.",), key="roofline", pictures=(picture,), inside=folded)
 
 
 def _own_sections(forecast: Forecast, beyond: Beyond, *, is_one: bool) -> Iterator[Section]:

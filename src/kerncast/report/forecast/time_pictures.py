@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from kerncast.prediction import Prediction
 from kerncast.profiles import WarpStates
 from kerncast.report.page.fragments import Bar, Part, Stack, interval_bars, stacks
+from kerncast.report.pictures.colours import LIMITS, limit_colour
 from kerncast.report.profile.sections import STALLS
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import describe_interval_kind, describe_limiter, describe_percent, is_published
@@ -14,15 +15,12 @@ from kerncast.units import format_seconds
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_TONES = {
-    "dram": "t-dram", "l2": "t-memory", "atomics": "t-wait", "l1": "t-short", "shared": "t-shared", "lsu": "t-branch",
-    "issue": "t-issue", "latency": "t-ready", "launch": "t-launch", "blocks": "t-barrier",
+_STATE_COLOURS = {
+    "selected": LIMITS["issue"], "not_selected": "#a8cdf0", "wait": LIMITS["fma"], "math_pipe_throttle": LIMITS["alu"],
+    "short_scoreboard": "#e3b5cf", "mio_throttle": LIMITS["shared"], "long_scoreboard": LIMITS["l2"],
+    "lg_throttle": LIMITS["l1"], "barrier": LIMITS["tensor"], "branch_resolving": LIMITS["xu"],
 }  # fmt: skip
-_STATE_TONES = {
-    "selected": "t-issue", "not_selected": "t-ready", "wait": "t-wait", "math_pipe_throttle": "t-pipes",
-    "short_scoreboard": "t-short", "mio_throttle": "t-shared", "long_scoreboard": "t-memory", "lg_throttle": "t-dram",
-    "barrier": "t-barrier", "branch_resolving": "t-branch",
-}  # fmt: skip
+_REST_COLOUR = "#c3cad1"
 #: States with a smaller part are one.
 _LEAST_STATE = 0.02
 _REST = "latency, and what does not overlap"
@@ -64,10 +62,10 @@ def parts_of(p: Prediction) -> tuple[Part, ...]:
     others = [term for term in p.terms if term.name != "launch"]
     most = max(others, key=lambda term: term.seconds, default=None)
     busy = min(most.seconds, p.seconds - launch) if most else 0.0
-    found = [Part(describe_limiter(most.name), busy, _TONES.get(most.name, "t-pipes"))] if most else []
+    found = [Part(describe_limiter(most.name), busy, limit_colour(most.name))] if most else []
     rest = p.seconds - launch - busy
-    found += [Part(_REST, rest, "t-rest")] if rest > p.seconds * 1e-3 else []
-    return (*found, Part(describe_limiter("launch"), launch, "t-launch")) if launch else tuple(found)
+    found += [Part(_REST, rest, _REST_COLOUR)] if rest > p.seconds * 1e-3 else []
+    return (*found, Part(describe_limiter("launch"), launch, limit_colour("launch"))) if launch else tuple(found)
 
 
 def by_state(looks: Sequence[tuple[Prediction, WarpStates]]) -> "Markup":
@@ -81,10 +79,10 @@ def state_parts(seconds: float, found: WarpStates) -> tuple[Part, ...]:
     ranked = sorted(found.states, key=lambda each: -each.warp_cycles)
     shown = [each for each in ranked if each.warp_cycles >= _LEAST_STATE * whole]
     parts = [
-        Part(state_name(each.state), seconds * each.warp_cycles / whole, _STATE_TONES[each.state]) for each in shown
+        Part(state_name(each.state), seconds * each.warp_cycles / whole, _STATE_COLOURS[each.state]) for each in shown
     ]
     rest = seconds * (1 - sum(each.warp_cycles for each in shown) / whole)
-    return (*parts, Part("other states", rest, "t-rest")) if rest > 0 else tuple(parts)
+    return (*parts, Part("other states", rest, _REST_COLOUR)) if rest > 0 else tuple(parts)
 
 
 def state_name(state: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kerncast.occupancy import Limiter, occupancy, sm_limits
 from kerncast.occupancy.advice import Curve, OccupancyCase, Parameter
 from kerncast.report.occupancy.tables import LIMITER_WORDS, PARAMETER_WORDS, describe_occupancy, describe_shared, label
+from kerncast.report.pictures.colours import FAINT, INK, OCCUPANCY, PAPER
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.units import KIB
 
@@ -17,21 +18,14 @@ if TYPE_CHECKING:
 MOST_ROWS = 16
 _MOST_NAMES = 4
 _LONGEST_NAME = 60
-_COLOURS = {
-    Limiter.WARPS: "#0072B2",
-    Limiter.REGISTERS: "#D55E00",
-    Limiter.SHARED_MEMORY: "#009E73",
-    Limiter.BLOCKS: "#CC79A7",
-    Limiter.BARRIERS: "#E69F00",
-    Limiter.NONE_FITS: "#808080",
-}
+_COLOURS = {limiter: OCCUPANCY[limiter.value] for limiter in Limiter}
 #: Distances of the labels of an axis, which are multiples of what the numbers are rounded up to.
 _TICKS = {Parameter.THREADS: 128, Parameter.REGISTERS: 32}
 _SHORT_AXIS, _SHORT_TICKS = 128, 8
 #: Room on the right of the last value.
 _MARGIN = 1.01
 _OWN_MARK: dict[str, Any] = {
-    "marker": "o", "markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8, "color": "black",
+    "marker": "o", "markersize": 7, "markerfacecolor": PAPER, "markeredgewidth": 1.8, "color": INK,
 }  # fmt: skip
 
 
@@ -72,12 +66,12 @@ def _draw_curve(panel: "Axes", case: OccupancyCase, curve: Curve) -> None:
     for step in curve.steps:
         left, right, height = max(0, step.first - 1) / unit, step.last / unit, step.found.warps_per_sm
         if before is not None:
-            panel.plot([left, left], [before, height], color="#b0b0b0", linewidth=0.8, zorder=1)
+            panel.plot([left, left], [before, height], color=FAINT, linewidth=0.8, zorder=1)
         panel.plot(
             [left, right], [height, height], color=_COLOURS[step.found.limiter], linewidth=2.6, solid_capstyle="butt"
         )
         before = height
-    panel.axhline(most, color="#b0b0b0", linewidth=0.8, linestyle=":", zorder=0)
+    panel.axhline(most, color=FAINT, linewidth=0.8, linestyle=":", zorder=0)
     _mark_own(panel, case, curve, unit)
     panel.set_xlim(0, curve.steps[-1].last / unit * _MARGIN)
     panel.set_ylim(-0.02 * most, 1.14 * most)

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 from kerncast.errors import InputError
 from kerncast.printable import printable_lines
 from kerncast.replaced_file import replacing
+from kerncast.report.pictures.colours import INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
 _DOTS_PER_INCH = 150
-_SETTINGS: dict[Any, Any] = {"svg.hashsalt": "kerncast", "text.parse_math": False, "svg.fonttype": "none"}
+_INKED = ("text.color", "axes.labelcolor", "axes.titlecolor", "axes.edgecolor", "xtick.color", "ytick.color")
+_SETTINGS: dict[Any, Any] = {
+    "svg.hashsalt": "kerncast", "text.parse_math": False, "svg.fonttype": "none", "axes.spines.top": False,
+    "axes.spines.right": False,
+    **dict.fromkeys(_INKED, INK),
+}  # fmt: skip
 
 
 def check_picture(path: Path) -> None:
@@ -64,9 +70,9 @@ def _opening_of_last(name: str) -> int:
 
 
 def svg_text(figure: "Figure") -> str:
-    """Return a figure as an SVG element that a page can hold."""
+    """Return a figure as an SVG element that a page can hold: without background, its text in the page's own colour."""
     text = io.StringIO()
     with drawing():
-        figure.savefig(text, format="svg", metadata={"Date": None})
+        figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
     svg = printable_lines(text.getvalue())
-    return svg[svg.index("<svg") :]
+    return svg[svg.index("<svg") :].replace(INK, "currentColor")

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kerncast.prediction import Prediction
+from kerncast.report.pictures.colours import INK, MEASURED, PAPER, SERIES
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.report.tables import csv_text
 from kerncast.report.words import is_published
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("kernel", "launch", "gpu", "model", "measured_seconds", "seconds", "low", "high", "level")
 _MOST_KERNELS = 24
-_MEASURED_COLOUR, _MIDDLE_COLOUR, _BESIDE_COLOUR = "#3182bd", "#d62728", "#ffd92f"
-_BAR_COLOURS = ("#bdbdbd", "#969696", "#d9d9d9", "#737373", "#c7c7c7", "#525252")
 #: Hatches, for more targets than there are colours.
 _HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 _BAR_WIDTH = 0.8
@@ -130,30 +129,31 @@ def _scale(panel: "Axes", seconds: list[float]) -> None:
 def _draw_group(panel: "Axes", place: int, group: list[_Bar], targets: list[str]) -> None:
     width = _BAR_WIDTH / (len(targets) + 1)
     left = place - _BAR_WIDTH / 2 + width / 2
-    panel.bar([left], [group[0].measured], width * 0.9, color=_MEASURED_COLOUR)
+    panel.bar([left], [group[0].measured], width * 0.9, color=MEASURED)
     for bar in group:
         number, p = targets.index(bar.p.gpu), bar.p
         across = left + (number + 1) * width
         panel.bar(
-            [across], [p.seconds], width * 0.9, color=_colour(number), hatch=_hatch(number), edgecolor="white", lw=0
+            [across], [p.seconds], width * 0.9, color=_colour(number), hatch=_hatch(number), edgecolor=PAPER, lw=0
         )
-        panel.vlines(across, p.low, p.high, color="black", linewidth=1.4)
-        panel.plot([across], [p.seconds], "_", color=_MIDDLE_COLOUR, markersize=7, markeredgewidth=1.6)
+        # The span of a published projection is no interval: nobody counted how many times it holds.
+        line = ":" if is_published(p.model) else "-"
+        panel.vlines(across, p.low, p.high, color=INK, linewidth=1.4, linestyle=line)
         if bar.beside:
             style: dict[str, Any] = {
-                "markerfacecolor": _BESIDE_COLOUR,
-                "markeredgecolor": "black",
-                "markeredgewidth": 0.6,
+                "markerfacecolor": PAPER,
+                "markeredgecolor": INK,
+                "markeredgewidth": 1.0,
             }
             panel.plot([across], [bar.beside], "D", markersize=4.5, **style)
 
 
 def _colour(number: int) -> str:
-    return _BAR_COLOURS[number % len(_BAR_COLOURS)]
+    return SERIES[number % len(SERIES)]
 
 
 def _hatch(number: int) -> str:
-    return _HATCHES[number // len(_BAR_COLOURS) % len(_HATCHES)]
+    return _HATCHES[number // len(SERIES) % len(_HATCHES)]
 
 
 def _draw_legend(figure: "Figure", groups: list[list[_Bar]], targets: list[str], beside: Beside) -> None:
@@ -164,19 +164,20 @@ def _draw_legend(figure: "Figure", groups: list[list[_Bar]], targets: list[str],
     sources = dict.fromkeys(group[0].p.measured[0] for group in groups if group[0].p.measured)
     models = {bar.p.model for group in groups for bar in group}
     spans = [name for name in sorted(models) if is_published(name)]
-    ends = "interval of the forecast" if len(spans) < len(models) else ""
-    label = ", ".join(filter(None, (ends, *(f"published span of {name}" for name in spans))))
-    handles: list[Patch | Line2D] = [Patch(color=_MEASURED_COLOUR, label=f"{', '.join(sources)}, {beside.run}")]
+    handles: list[Patch | Line2D] = [Patch(color=MEASURED, label=f"{', '.join(sources)}, {beside.run}")]
     handles += [
-        Patch(facecolor=_colour(number), hatch=_hatch(number), edgecolor="white", lw=0, label=f"{gpu}, forecast")
+        Patch(facecolor=_colour(number), hatch=_hatch(number), edgecolor=PAPER, lw=0, label=f"{gpu}, forecast")
         for number, gpu in enumerate(targets)
     ]
-    middle: dict[str, Any] = {"marker": "_", "markersize": 7, "markeredgewidth": 1.6}
-    handles.append(Line2D([], [], color="black", lw=1.4, label=label))
-    handles.append(Line2D([], [], color=_MIDDLE_COLOUR, lw=0, **middle, label="forecast"))
+    if len(spans) < len(models):
+        level = groups[0][0].p.level
+        handles.append(Line2D([], [], color=INK, lw=1.4, label=f"{level:.0%} interval of the forecast"))
+    handles += [
+        Line2D([], [], color=INK, lw=1.4, ls=":", label=f"published span of {name}, no interval") for name in spans
+    ]
     if beside.seconds:
-        mark = Line2D([], [], color=_BESIDE_COLOUR, lw=0, marker="D", markersize=4.5, label=beside.times)
-        mark.set(markeredgecolor="black", markeredgewidth=0.6)
+        mark = Line2D([], [], color=INK, lw=0, marker="D", markersize=4.5, label=beside.times)
+        mark.set(markerfacecolor=PAPER, markeredgecolor=INK, markeredgewidth=1.0)
         handles.append(mark)
     figure.legend(handles=handles, loc="outside right upper", fontsize=8, frameon=False)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kerncast.errors import Refusal
 from kerncast.models import Case
 from kerncast.profiles import KernelRoofline, LevelCeiling
+from kerncast.report.pictures.colours import INK, PAPER, limit_colour, series_colours
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.report.tables import csv_text
 from kerncast.units import format_count
@@ -90,13 +91,9 @@ _MOST_NAMED, _MOST_WITH_CEILINGS = 12, 2
 _MOST_PANELS, _MOST_COLUMNS = 12, 3
 #: Most kernels of a panel: those that take longest; others would only hide them.
 _MOST_KERNELS = 100
-_LEVEL_COLOURS = {"l1": "#00a087", "l2": "#1f77b4", "dram": "#d62728"}
+_LEVEL_COLOURS = {level: limit_colour(level) for level in ("l1", "l2", "dram")}
 _LEVEL_MARKERS = {"l1": "o", "l2": "s", "dram": "D"}
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
-_KERNEL_COLOURS = (
-    "#393b79", "#8c6d31", "#843c39", "#7b4173", "#3182bd", "#e6550d", "#31a354", "#756bb1", "#636363", "#b5cf6b",
-    "#ce6dbd", "#17becf",
-)  # fmt: skip
 #: Width and height of a panel, and of its axes.
 _PANEL_INCHES, _DRAWN_INCHES = (6.4, 5.6), (5.5, 4.4)
 _BAND_OVERHANG = 1.25
@@ -134,10 +131,7 @@ def _draw(shown: Sequence[KernelRoofline], run: str) -> "Figure":
     for unused in grid.flatten()[len(panels) :]:
         unused.set_visible(False)
     across, up = extents(shown)
-    colours = {
-        name: _KERNEL_COLOURS[number % len(_KERNEL_COLOURS)]
-        for number, name in enumerate(dict.fromkeys(each.kernel for each in shown))
-    }
+    colours = series_colours([each.kernel for each in shown])
     for panel, (gpu, group) in zip(axes, panels, strict=True):
         panel.set(xscale="log", yscale="log", xlim=across, ylim=up)
         _draw_machine(panel, group, across)
@@ -190,7 +184,7 @@ def _draw_machine(panel: "Axes", group: Sequence[KernelRoofline], across: tuple[
         column = _free_column(columns, height, panel)
         columns[column].append(height)
         end, points, side, edge = _LABEL_PLACES[column]
-        style = {"boxstyle": "square,pad=0.05", "fc": "white", "ec": "none", "alpha": 0.7}
+        style = {"boxstyle": "square,pad=0.05", "fc": PAPER, "ec": "none", "alpha": 0.7}
         place = (across[end], height)
         panel.annotate(text, place, points, textcoords="offset points", ha=side, va=edge, fontsize=8, bbox=style)
 
@@ -208,9 +202,9 @@ def _free_column(columns: Sequence[Sequence[float]], height: float, panel: "Axes
 def _draw_compute_roof(panel: "Axes", roofline: KernelRoofline) -> float:
     """Draw one compute roof; return the height that its label stands on."""
     top, peak = roofline.max_flops_per_s, roofline.peak_flops_per_s
-    panel.axhline(top, color="black", lw=1.6, ls="-" if roofline.is_compute_measured else "--")
+    panel.axhline(top, color=INK, lw=1.6, ls="-" if roofline.is_compute_measured else "--")
     if peak and roofline.is_compute_measured:
-        panel.axhline(peak, color="black", lw=0.7, ls="--")
+        panel.axhline(peak, color=INK, lw=0.7, ls="--")
     return max(top, peak or top)
 
 
@@ -239,7 +233,7 @@ def _draw_kernel(panel: "Axes", roofline: KernelRoofline, colour: str) -> None:
         panel.fill_between(
             ends, roofline.low_flops_per_s, roofline.high_flops_per_s, color=colour, alpha=0.25, linewidth=0
         )
-    fill = "white" if roofline.is_projected else colour
+    fill = PAPER if roofline.is_projected else colour
     for level in levels:
         marker = _LEVEL_MARKERS[level.level]
         panel.plot([level.intensity], [middle], marker, color=colour, markersize=5.5, markerfacecolor=fill)
@@ -275,17 +269,17 @@ def _draw_legend(figure: "Figure", shown: Sequence[KernelRoofline], colours: dic
     if len(colours) > _MOST_NAMED:
         kernels.append(Line2D([], [], lw=0, label=f"and {len(colours) - _MOST_NAMED} more"))
     levels = [
-        Line2D([], [], color="black", lw=0, marker=marker, label=f"at {LEVEL_NAMES[level]}")
+        Line2D([], [], color=INK, lw=0, marker=marker, label=f"at {LEVEL_NAMES[level]}")
         for level, marker in _LEVEL_MARKERS.items()
     ]
     lines = [
-        Line2D([], [], color="black", lw=1.6, label="roof, measured"),
-        Line2D([], [], color="black", lw=1.0, ls="--", label="roof, data sheet or estimated"),
+        Line2D([], [], color=INK, lw=1.6, label="roof, measured"),
+        Line2D([], [], color=INK, lw=1.0, ls="--", label="roof, data sheet or estimated"),
     ]
     if len(colours) <= _MOST_WITH_CEILINGS:
-        lines.append(Line2D([], [], color="black", lw=1.2, ls=":", label="ceiling of the kernel"))
+        lines.append(Line2D([], [], color=INK, lw=1.2, ls=":", label="ceiling of the kernel"))
     if any(each.is_projected for each in shown):
-        lines.append(Line2D([], [], color="black", lw=6, alpha=0.25, label="projected range"))
+        lines.append(Line2D([], [], color=INK, lw=6, alpha=0.25, label="projected range"))
     handles = [*kernels, *levels, *lines]
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = int(figure.get_figwidth() / (_LETTER_INCHES * longest + _HANDLE_INCHES))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
+from kerncast.report.pictures.colours import EMPTY, INK, PAPER, SEQUENTIAL, SERIES, WORSE
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.studies.sweeps.expressions import Scalar
 from kerncast.studies.sweeps.point_results import Outcome
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
     from numpy.typing import NDArray
 
-#: Colours that those tell apart who do not see all; then they repeat with another line.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: After them all colours repeat with another line.
+_COLOURS = SERIES
 _STYLES = ("-", "--", ":", "-.")
 _MOST_LINES = len(_COLOURS) * len(_STYLES)
 _MOST_MAPS = 6
@@ -170,10 +171,10 @@ def _draw_gpu_map(panel: "Axes", sweep: Sweep, gpu: GPU, axes: Sequence[Axis]) -
         found = best.get((axes[0].values[column], axes[1].values[row]))
         if found is not None and found.seconds is not None:
             grid[row, column] = found.seconds
-    panel.set_facecolor("#e4e4e4")  # shows where nothing is feasible
+    panel.set_facecolor(EMPTY)  # shows where nothing is feasible
     shortest, longest = float(np.nanmin(grid)), float(np.nanmax(grid))
     scale = LogNorm(shortest, longest) if longest > _LOG_FROM * shortest else None
-    image = panel.imshow(grid, origin="lower", aspect="auto", cmap="viridis_r", norm=scale)
+    image = panel.imshow(grid, origin="lower", aspect="auto", cmap=SEQUENTIAL, norm=scale)
     formatter = FuncFormatter(lambda value, _: format_seconds(value, 2))
     assert panel.figure is not None
     ticks = LogLocator(subs=(1, 2, 5)) if scale else None
@@ -182,7 +183,7 @@ def _draw_gpu_map(panel: "Axes", sweep: Sweep, gpu: GPU, axes: Sequence[Axis]) -
     bar.ax.yaxis.set_minor_formatter(lambda *_: "")
     _number_cells(panel, grid, image)
     row, column = np.unravel_index(int(np.nanargmin(grid)), grid.shape)
-    panel.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#D55E00", linewidth=2.2))
+    panel.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=WORSE, linewidth=2.2))
     panel.set_title(f"{gpu.name}: best {format_seconds(shortest, 3)}", fontsize=9, loc="left")
     for axis, labels, name in (
         (panel.xaxis, axes[0].values, axes[0].name),
@@ -203,11 +204,11 @@ def _number_cells(panel: "Axes", values: "NDArray[np.float64]", image: "AxesImag
     for row, column in np.ndindex(values.shape):
         seconds = float(values[row, column])
         if np.isnan(seconds):
-            panel.text(column, row, "×", ha="center", va="center", fontsize=8, color="#808080")
+            panel.text(column, row, "×", ha="center", va="center", fontsize=8, color=INK)
             continue
         is_light = shades[row, column] < _DARK_BELOW
         text = format_seconds(seconds, 2)
-        panel.text(column, row, text, ha="center", va="center", fontsize=7, color="black" if is_light else "white")
+        panel.text(column, row, text, ha="center", va="center", fontsize=7, color=INK if is_light else PAPER)
 
 
 def _heading(sweep: Sweep, axes: Sequence[Axis], what: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kerncast.measurements.feature_table import FeatureTable, Floats
+from kerncast.report.pictures.colours import DIVERGING, INK, PAPER, SERIES
 from kerncast.report.pictures.picture_files import drawing
 from kerncast.report.tables import csv_text
 from kerncast.report.training.scores_table import percent
@@ -40,7 +41,7 @@ def correlation_csv(found: Correlation) -> str:
 
 
 def draw_correlation(found: Correlation, names: tuple[str, ...] | None = None) -> "Figure":
-    """Return both matrices side by side; of more than 120 names those that go most with the time."""
+    """Return both matrices; of more than 120 names those that go most with the time."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     found = _shown(found, names)
@@ -48,11 +49,16 @@ def draw_correlation(found: Correlation, names: tuple[str, ...] | None = None) -
     cell = _WIDE_CELL_INCHES if count <= _MOST_WRITTEN else _CELL_INCHES
     side = max(_LEAST_PANEL_INCHES, count * cell)
     with drawing():
-        figure = Figure(figsize=(2 * side + _LABEL_INCHES + 1.2, side + _LABEL_INCHES + 0.4), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
-        _draw_matrix(left, "Pearson", found.names, found.pearson)
-        image = _draw_matrix(right, "Spearman", found.names, found.spearman)
-        figure.colorbar(image, ax=[left, right], shrink=0.8, aspect=40, label="correlation")
+        # Side by side, many names would be too small to read on a page.
+        if count <= _MOST_WRITTEN:
+            figure = Figure(figsize=(2 * side + _LABEL_INCHES + 1.2, side + _LABEL_INCHES + 0.4), layout="constrained")
+            first, second = figure.subplots(1, 2, sharey=True)
+        else:
+            figure = Figure(figsize=(side + _LABEL_INCHES + 1.2, 2 * side + _LABEL_INCHES + 0.8), layout="constrained")
+            first, second = figure.subplots(2, 1, sharex=True)
+        _draw_matrix(first, "Pearson", found.names, found.pearson)
+        image = _draw_matrix(second, "Spearman", found.names, found.spearman)
+        figure.colorbar(image, ax=[first, second], shrink=0.8, aspect=40, label="correlation")
     return figure
 
 
@@ -66,7 +72,7 @@ def _shown(found: Correlation, names: tuple[str, ...] | None) -> Correlation:
 
 
 def _draw_matrix(panel: "Axes", title: str, names: tuple[str, ...], matrix: Floats) -> "AxesImage":
-    image = panel.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+    image = panel.imshow(matrix, cmap=DIVERGING, vmin=-1, vmax=1)
     labels = [_shortened(name) for name in names]
     panel.set_xticks(range(len(names)), labels, rotation=90, fontsize=7)
     panel.set_yticks(range(len(names)), labels, fontsize=7)
@@ -75,7 +81,7 @@ def _draw_matrix(panel: "Axes", title: str, names: tuple[str, ...], matrix: Floa
     if len(names) <= _MOST_WRITTEN:
         for row, values in enumerate(matrix):
             for column, value in enumerate(values):
-                colour = "white" if abs(value) > 0.6 else "black"
+                colour = PAPER if abs(value) > 0.6 else INK
                 panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
     return image
 
@@ -86,7 +92,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
 
 
-_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")
+_COLOURS = SERIES[:8]
 _OTHERS = "others"
 _PANEL_INCHES = 3.4
 _MOST_COLUMNS = 3
@@ -178,7 +184,7 @@ def _draw(axis: "Axes", panel: FitPanel, shown: Sequence[str], ends: tuple[float
         axis.plot(measured[inside], forecast[inside], ".", color=colour, ms=2, alpha=0.5, label=name, rasterized=True)
         below = own & (forecast <= ends[0])
         axis.plot(measured[below], np.full(below.sum(), edge), "x", color=colour, ms=4)
-    axis.plot(ends, ends, color="black", lw=0.8)
+    axis.plot(ends, ends, color=INK, lw=0.8)
     axis.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_locator(LogLocator(subs=(1, 2, 5) if ends[1] < _DENSE_TICKS_BELOW * ends[0] else (1,)))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kerncast.report.pictures.colours import BETTER, INK, WORSE
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.report.what_if.sensitivity import PARAMETERS, signed
 from kerncast.studies.sensitivity.elasticities import Elasticity, Sensitivity
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LESS, _MORE = "#D55E00", "#0072B2"
+_LESS, _MORE = WORSE, BETTER
 _MOST_BARS, _MOST_PANELS = 12, 8
 _LEAST_CHANGE = 2.0
 _LONGEST_NAME = 60
@@ -58,10 +59,10 @@ def _draw(panel: "Axes", found: Sensitivity, rows: Sequence[Elasticity]) -> None
     panel.barh(places, [half for half, _ in ends], color=_LESS, height=0.62, label="half of it")
     panel.barh(places, [double for _, double in ends], color=_MORE, height=0.62, label="twice as much")
     panel.set_yticks(list(places), [PARAMETERS[each.parameter.name] for each in rows], fontsize=8)
-    panel.axvline(0, color="black", linewidth=0.8)
+    panel.axvline(0, color=INK, linewidth=0.8)
     panel.set_xlabel("change of the time in percent", fontsize=8)
     panel.tick_params(axis="x", labelsize=8)
-    panel.grid(axis="x", color="#dddddd", linewidth=0.6)
+    panel.grid(axis="x", alpha=0.25)
     panel.set_axisbelow(True)
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.tick_params(axis="y", length=0)
@@ -69,7 +70,7 @@ def _draw(panel: "Axes", found: Sensitivity, rows: Sequence[Elasticity]) -> None
     for place, each, both in zip(places, rows, ends, strict=True):
         panel.annotate(
             signed(each.elasticity), (max(0.0, *both), place), xytext=(4, 0), textcoords="offset points",
-            va="center", fontsize=7.5, color="#444444",
+            va="center", fontsize=7.5, color=INK,
         )  # fmt: skip
     if not rows:
         panel.text(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncast.report.pictures.colours import SERIES
 from kerncast.report.pictures.picture_files import drawing
 from kerncast.report.training.pictures import FitPanel, draw_fit
 from kerncast.report.zero_shot.scored_tables import percent
@@ -14,7 +15,7 @@ from kerncast.studies.zero_shot.study import POSTERIOR, RESIDUAL, SIMULATION, Ze
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = ("#7f7f7f", "#1f77b4", "#2ca02c")
+_COLOURS = (SERIES[11], SERIES[0], SERIES[2])
 _INCHES_OF_A_GPU, _INCHES = 0.33, (7.8, 4.6)
 
 
