@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,17 +9,15 @@ import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr, tell
-from kerncast.errors import InputError, Refusal
+from kerncast.cli.shared.reports import PAGES, advice_on, write_document
+from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.forecast import Means
     from kerncast.gpu import GPU
     from kerncast.launch import Launch
-    from kerncast.models import Question
     from kerncast.studies.sensitivity.elasticities import Study
     from kerncast.studies.sensitivity.lifting import Advice
 
-_PAGES = (".html", ".md")
 _REFUSED_STATUS = 3
 
 
@@ -92,23 +89,7 @@ def _check_files(tornado: Path | None, report: Path | None) -> None:
 
         check_place(tornado, FORMATS)
     if report is not None:
-        check_place(report, _PAGES)
-
-
-def advice_on(launches: "Sequence[Launch]", gpu: "GPU", question: "Question", means: "Means") -> "tuple[Advice, ...]":
-    """Return the advice on each launch that can be simulated; the others have a caveat of their own."""
-    from kerncast.forecast import Job, each_in_limits  # noqa: PLC0415
-    from kerncast.studies.sensitivity.lifting import Advice, advise  # noqa: PLC0415
-
-    jobs = [Job(launch, partial(advise, launch, gpu, question)) for launch in launches]
-    answers = each_in_limits(Advice, jobs, means)
-    found = []
-    for launch, advice in zip(launches, answers, strict=True):
-        if isinstance(advice, Refusal):
-            tell(f"no advice on launch {launch.index}: {advice}")
-        else:
-            found.append(advice)
-    return tuple(found)
+        check_place(report, PAGES)
 
 
 def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bool, out: Path | None) -> None:
@@ -124,7 +105,6 @@ def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bo
 def _write(study: "Study", advice: "Sequence[Advice]", tornado: Path | None, report: Path | None) -> None:
     if tornado is None and report is None:
         return
-    from kerncast.cli.shared.reports import write_document  # noqa: PLC0415
     from kerncast.report.page.fragments import drawn  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import save_picture, svg_text  # noqa: PLC0415
     from kerncast.report.what_if.sensitivity import sensitivity_document  # noqa: PLC0415

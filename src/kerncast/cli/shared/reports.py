@@ -1,11 +1,12 @@
 """Reports that commands write: what a page needs beyond the answer is found out for it alone."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncast.cli.application import asked_command
 from kerncast.cli.shared.output import tell, write_text
-from kerncast.errors import InputError
+from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from kerncast.cli.shared.baseline import Baseline
     from kerncast.forecast import Forecast, Means
     from kerncast.forecast.closer_look import CloserLook
+    from kerncast.gpu import GPU
+    from kerncast.launch import Launch
+    from kerncast.models import Question
     from kerncast.report.comparison.before_after import Before
     from kerncast.report.forecast.document import Beyond
     from kerncast.report.page.pages import Document
@@ -59,9 +63,24 @@ def before_of(baseline: "Baseline", forecast: "Forecast", means: "Means") -> "Be
     return Before(str(baseline.path), pairs, baseline.forecast.profiled, look_closer(baseline.forecast, means))
 
 
+def advice_on(launches: "Sequence[Launch]", gpu: "GPU", question: "Question", means: "Means") -> "tuple[Advice, ...]":
+    """Return the advice on each launch that can be simulated; the others have a caveat of their own."""
+    from kerncast.forecast import Job, each_in_limits  # noqa: PLC0415
+    from kerncast.studies.sensitivity.lifting import Advice, advise  # noqa: PLC0415
+
+    jobs = [Job(launch, partial(advise, launch, gpu, question)) for launch in launches]
+    answers = each_in_limits(Advice, jobs, means)
+    found = []
+    for launch, advice in zip(launches, answers, strict=True):
+        if isinstance(advice, Refusal):
+            tell(f"no advice on launch {launch.index}: {advice}")
+        else:
+            found.append(advice)
+    return tuple(found)
+
+
 def _advice(forecast: "Forecast", looks: "Sequence[CloserLook]", means: "Means") -> "tuple[Advice, ...]":
     """Return the advice on the launches that were looked at, on the fastest GPU of each."""
-    from kerncast.cli.of_kernels.sensitivity import advice_on  # noqa: PLC0415
     from kerncast.models import Question  # noqa: PLC0415
 
     cases = {(case.profile.index, case.gpu.id): case for case in forecast.profiled}

@@ -112,7 +112,7 @@ def _carried(forecast: Forecast) -> tuple[KernelRoofline, ...]:
 
 
 #: GPUs of which a page draws the roofline.
-_MOST_ROOFLINES = 6
+_MOST_ROOFLINES = 4
 
 
 def page_rooflines(forecast: Forecast) -> "tuple[tuple[str, Markup], ...]":
