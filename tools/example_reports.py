@@ -30,7 +30,7 @@ _ARGUMENTS = {"program": ("--", "1000000", "400")}
 _WIDTHS = (400, 1600)
 #: Of a screenshot: about what a reader sees before they scroll twice.
 _HEIGHT = 1500
-_COLOURS = 64
+_COLOURS = 256
 
 
 def make(name: str) -> Path:

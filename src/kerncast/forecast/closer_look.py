@@ -137,7 +137,7 @@ def _code(compiled: CompiledLaunch) -> tuple[tuple[LineCode, ...], str]:
     for number in sorted(place_of):
         ptx[place_of[number]].append(" ".join(text[number - 1].split()))
     for each in routine.instructions if routine else ():
-        if each.line in place_of:
+        if each.line in place_of and each.opcode != "NOP":  # fills the end of the code
             sass[place_of[each.line]].append(_shown(each))
     return tuple(_line(place, ptx[place], sass[place]) for place in sorted({*ptx, *sass})), listing.problem
 

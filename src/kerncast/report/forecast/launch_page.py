@@ -175,6 +175,8 @@ def _traffic_table(profile: KernelProfile) -> Table:
 
 _HEADINGS = ("time of warps", "what they wait for", "PTX inst.")
 _REASONS = {"selected": "issuing", "not_selected": "ready, not issued"}
+_HOW_WITHOUT_STATES = "A line opens to the PTX and the machine instructions (SASS) that it has become."
+_HOW = f"Each line with its share of the time of warps, and what they wait for there. {_HOW_WITHOUT_STATES}"
 _HEADINGS_WITHOUT_STATES = ("PTX inst.", "sectors per request")
 
 
@@ -203,7 +205,7 @@ def source_sections(of: LaunchEvidence, key: str = "") -> Iterator[Section]:
     missing = (f"There are no machine instructions (SASS): {look.problem}.",) if look.problem else ()
     yield Section(
         f"Source lines on {of.forecast_of(look).gpu}",
-        ("A line opens to the PTX and the machine instructions (SASS) that it has become.", *missing),
+        (_HOW if look.profile.warp_states else _HOW_WITHOUT_STATES, *missing),
         key=f"source{key}",
         pictures=tuple(shown),
         instead=(_hot_table(files, look.profile),),

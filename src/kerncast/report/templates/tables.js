@@ -32,14 +32,14 @@
     input.placeholder = "Filter rows";
     input.setAttribute("aria-label", "Filter rows");
     input.addEventListener("input", () => {
-      const words = input.value.toLowerCase().split(/\s+/);
+      const wanted = input.value.trim().toLowerCase();
       let found = 0;
       for (const row of table.tBodies[0].rows) {
-        const text = row.textContent.toLowerCase();
-        row.hidden = !words.every(word => text.includes(word));
+        const text = [...row.cells].map(cell => cell.textContent).join(" ").toLowerCase();
+        row.hidden = !text.includes(wanted);
         found += !row.hidden;
       }
-      shown.textContent = input.value ? `${found} of ${table.tBodies[0].rows.length}` : "";
+      shown.textContent = wanted ? `${found} of ${table.tBodies[0].rows.length}` : "";
     });
     box.prepend(input, shown);
   };
