@@ -140,9 +140,9 @@ def project(launch: Launch, family: Family, number: int) -> list[Projected]:
     """Carry one launch over from its simulated run to every target; raises KerncastError."""
     source, targets = load_gpu(SOURCE), [load_gpu(name) for name in TARGETS]
     cases = LaunchCases(launch, [source, *targets], (), Choices(TIMING, with_caches=True))
-    simulation, ceilings, question = model_named("simulation"), model_named("ceilings"), Question(TIMING)
+    ceilings, question = model_named("ceilings"), Question(TIMING)
     before = _case(cases, source)
-    seconds = simulation.predict(before, question).seconds
+    seconds = _simulated(cases, before, question).seconds
     measured = replace(before.profile, run=SourceRun(source, seconds, TIMING))
     found = []
     for gpu in targets:
@@ -153,12 +153,19 @@ def project(launch: Launch, family: Family, number: int) -> list[Projected]:
                 family.name,
                 launch.blocks * launch.threads_per_block,
                 replace(ceilings.predict(after, question), launch=number),
-                replace(simulation.predict(after, question), launch=number),
+                replace(_simulated(cases, after, question), launch=number),
                 (traffic[0].value if traffic[0] else None, traffic[1].value if traffic[1] else None),
                 kernel_rooflines(after),
             )
         )
     return found
+
+
+def _simulated(cases: LaunchCases, case: Case, question: Question) -> Prediction:
+    """Return the simulation's forecast of a case, with what it needs executed."""
+    model, source = model_named("simulation"), cases.source_on(case.gpu)
+    assert source is not None
+    return model.forecast(case, source.estimate(model, case, question.timing), question)
 
 
 def _case(cases: LaunchCases, gpu: GPU) -> Case:

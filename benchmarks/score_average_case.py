@@ -23,7 +23,7 @@ from kerncast.studies.recipes import load_recipe
 from kerncast.studies.splits import Split
 from kerncast.units import MICROSECOND
 
-RODINIA = Path("../shared/data/gpuperfpredict/rodinia.parquet")
+RODINIA = Path(__file__).resolve().parent.parent.parent / "shared/data/gpuperfpredict/rodinia.parquet"
 RULES = ("all", "selected", "published", "timeless")
 #: G. Warde, "Estimating the Execution Time of CUDA Programs", 2025, Table 2: MAPE in % on one GPU, 767,655 records.
 REPORT = {"linear": 2.79, "mlp": 13.29, "forest": 0.15, "linear-svr": 0.92, "rbf-svr": 1010.0}
@@ -36,6 +36,9 @@ def main() -> None:
     asked = _arguments()
     if not RODINIA.exists():
         print(f"rodinia: skipped, its measurements are not in {RODINIA.parent}.")
+        return
+    if asked.only_pictures:
+        draw(asked.pictures)
         return
     whole = read_feature_table([RODINIA]).table
     table = whole if asked.full else sampled(whole, asked.share)
@@ -52,6 +55,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--share", type=float, default=0.1, help="of the configurations, where not --full")
     parser.add_argument("--features", action="append", choices=RULES, help="all and timeless, where none is named")
     parser.add_argument("--pictures", type=Path, default=Path("out"), help="folder")
+    parser.add_argument("--only-pictures", action="store_true", help="draw, and print no table")
     asked = parser.parse_args()
     asked.features = asked.features or ["all", "timeless"]
     return asked

@@ -16,7 +16,7 @@ from bound_curves import CURVES_PER_SHAPE, SIZES, Drawn, drawn_curves, weak_scal
 from kerncast.gpu import GPU, load_gpu
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.measurements.scores import scores_of
-from kerncast.report.pictures.picture_files import save_picture
+from kerncast.report.pictures.picture_files import drawing, save_picture
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times
 from kerncast.studies.bounds import METHODS, OF_LAUNCHES, Kind
 from kerncast.studies.partitions import part_of
@@ -75,6 +75,9 @@ def main() -> None:
     """Draw, bound, print."""
     asked = _arguments()
     gpu = load_gpu("TITAN V")
+    if asked.only_shapes:
+        _draw_shapes(asked.pictures or Path(), gpu)
+        sys.exit()
     safe = [judge(each, method, gpu) for size in SIZES for each in drawn_curves(size, asked.curves) for method in _SAFE]
     print("## Curves of every shape, from two anchors\n")
     print(_shapes_table(safe))
@@ -93,6 +96,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--curves", type=int, default=CURVES_PER_SHAPE, help="curves of each shape and size")
     parser.add_argument("--pictures", type=Path, help="folder for pictures of some curves")
+    parser.add_argument("--only-shapes", action="store_true", help="draw the curves of every shape, and score nothing")
     return parser.parse_args()
 
 
@@ -181,8 +185,8 @@ def _score_measured(gpu: GPU, pictures: Path | None) -> None:
     print(_methods_table([judge(each, method, gpu, training) for method in based for each in featured[::20]]))
     if pictures:
         shown, steep = _median_of(featured), _median_of(curves["max"])
-        _draw(pictures / "features.png", [(shown, method, training) for method in based], gpu)
-        _draw(pictures / "measured.png", [(steep, method, None) for method in OF_TABLES], gpu)
+        _draw(pictures / "features.svg", [(shown, method, training) for method in based], gpu)
+        _draw(pictures / "measured.svg", [(steep, method, None) for method in OF_TABLES], gpu)
 
 
 def _median_of(curves: Sequence[Drawn]) -> Drawn:
@@ -210,7 +214,7 @@ def _draw_shapes(folder: Path, gpu: GPU) -> None:
     for each in drawn_curves(SIZES[-1], 2):
         first.setdefault(each.shape, each)
     for method in _SAFE:
-        _draw(folder / f"{method}.png", [(each, method, None) for each in first.values()], gpu)
+        _draw(folder / f"{method}.svg", [(each, method, None) for each in first.values()], gpu)
 
 
 def _draw(path: Path, panels: Sequence[tuple[Drawn, str, FeatureTable | None]], gpu: GPU) -> None:
@@ -222,13 +226,14 @@ def _draw(path: Path, panels: Sequence[tuple[Drawn, str, FeatureTable | None]], 
     path.parent.mkdir(parents=True, exist_ok=True)
     across = 3
     rows = -(-len(panels) // across)
-    figure = Figure(figsize=(5 * across, 3.6 * rows), layout="constrained")
-    axes = figure.subplots(rows, across, squeeze=False).ravel()
-    for axis, (drawn, method, training) in zip(axes, panels, strict=False):
-        draw_bounds_on(axis, bounds_of(drawn, method, gpu, training))
-        axis.set_title(f"{drawn.shape}: {method}", fontsize=9, loc="left")
-    for axis in axes[len(panels) :]:
-        axis.set_axis_off()
+    with drawing():
+        figure = Figure(figsize=(5 * across, 3.6 * rows), layout="constrained")
+        axes = figure.subplots(rows, across, squeeze=False).ravel()
+        for axis, (drawn, method, training) in zip(axes, panels, strict=False):
+            draw_bounds_on(axis, bounds_of(drawn, method, gpu, training))
+            axis.set_title(f"{drawn.shape}: {method}", fontsize=11, loc="left")
+        for axis in axes[len(panels) :]:
+            axis.set_axis_off()
     save_picture(figure, path)
 
 

@@ -17,6 +17,7 @@ from partition_sweeps import Sweep, read_sweeps, shares_of
 from kerncast.measurements import PartitionTimes
 from kerncast.models import DEFAULT_MODEL
 from kerncast.models.calibration import calibration_of
+from kerncast.report.pictures.colours import SERIES
 from kerncast.report.pictures.picture_files import drawing, save_picture
 from kerncast.studies.bounds import BoundQuestion, bound_method
 from kerncast.studies.bounds.base import Curve, Floats, never_rising
@@ -229,9 +230,9 @@ def draw_trade_off(found: Sequence[Truth], path: Path) -> None:
     with drawing():
         figure = Figure(figsize=(7.5, 4.2), layout="constrained")
         panel = figure.subplots()
-        for name, chosen in PLACES.items():
+        for (name, chosen), colour in zip(PLACES.items(), SERIES, strict=False):
             over = [trade_off(found, chosen, number) for number in range(1, 5)]
-            panel.plot(range(1, 5), over, marker="o", ms=4, label=name)
+            panel.plot(range(1, 5), over, marker="o", ms=4, color=colour, label=name)
             print(f"{name}: " + ", ".join(f"{each:.1%}" for each in over))
         panel.set_ylim(0)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kerncast.gpu import GPU
 from kerncast.measurements import Machine
 
 H100 = Machine(
@@ -46,3 +47,8 @@ GTX_1060 = replace(
     memory_bus_bits=192,
     power_limit_w=120.0,
 )
+
+
+def without_tensor_rate(gpu: GPU) -> GPU:
+    """Return a GPU of which nobody knows what its tensor cores reach with the instructions of a warp."""
+    return replace(gpu, architecture=replace(gpu.architecture, tensor_fp16_lanes_per_sm=None))

@@ -69,6 +69,7 @@ _ADVICE = {
     "xu": "fewer divisions, roots and transcendental functions, or their fast intrinsics",
     "special": "fewer divisions, roots and transcendental functions, or their fast intrinsics",
     "branch": "unroll loops; turn short branches into selections",
+    "tensor": "a smaller number format; on Hopper and B200 products of warp groups (wgmma, tcgen05), which are faster",
     "lsu": "fewer, wider memory instructions: vector loads, values kept in registers",
     "issue": "fewer instructions: unroll loops, vectorise memory accesses",
     "shared": "avoid bank conflicts; keep values that are read again in registers",
@@ -805,6 +806,16 @@ def some_of(names: Sequence[str], most: int) -> str:
     if len(names) <= most + 1:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} others"
+
+
+def all_of(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them.
+
+    >>> all_of(["Hopper"]), all_of(["Hopper", "Ada", "Blackwell"])
+    ('Hopper', 'Hopper, Ada and Blackwell')
+    """
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def caveat_fields(caveats: Iterable[Caveat]) -> dict[str, Any]:

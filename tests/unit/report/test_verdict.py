@@ -51,7 +51,7 @@ def test_what_is_too_close_is_named() -> None:
 def test_other_models_are_set_apart() -> None:
     (found,) = verdicts(forecast_of([one("b100", 1e-6, model="roofline"), one("t4", 1e-3), one("l4", 2e-3)]))
     assert "k takes 1 ms on T4" in found
-    assert found.endswith("Not compared, as roofline made their forecasts: B100.")
+    assert found.endswith("Not compared, as another model (roofline) made their forecasts: B100.")
 
 
 def test_the_probability_is_that_of_compare() -> None:

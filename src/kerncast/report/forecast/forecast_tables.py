@@ -16,6 +16,7 @@ from kerncast.report.as_json import totals_of
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import (
     MOST_GPUS,
+    all_of,
     describe_caveat,
     describe_interval,
     describe_limiter,
@@ -236,7 +237,7 @@ class _Note:
 
     def text(self, everyone: int, most: int | None) -> str:
         """Return its sentence, behind the GPUs unless these are all; ``most``: GPUs that are named, None for all."""
-        text = describe_caveat(replace(self.caveat, subject=" and ".join(self.subjects)))
+        text = describe_caveat(replace(self.caveat, subject=all_of([*self.subjects])))
         if len(self.gpus) == everyone:
             return text
         return with_gpus(text, tuple(self.gpus), len(self.gpus) if most is None else most)

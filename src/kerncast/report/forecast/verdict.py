@@ -85,7 +85,11 @@ def verdict(found: Sequence[Contest]) -> str:
     head = _alone(best) if not rest else _first_of(main)
     apart = [p.gpu for contest in others for p in contest.predictions]
     models = " and ".join(dict.fromkeys(p.model for contest in others for p in contest.predictions))
-    note = f" Not compared, as {models} made their forecasts: {some_of(apart, _MOST_NAMED)}." if apart else ""
+    note = (
+        f" Not compared, as another model ({models}) made their forecasts: {some_of(apart, _MOST_NAMED)}."
+        if apart
+        else ""
+    )
     return f"{head}{_next_step(best)}{note}"
 
 

@@ -24,6 +24,7 @@ from kerncast.models.operators.attention_work import callers_of, soft_maximum
 from kerncast.models.operators.operator_work import OperatorBatch, OperatorWork, batches_of
 from kerncast.operators import parse_operator
 from kerncast.prediction import Timing
+from tests.helpers.machines import without_tensor_rate
 from tests.helpers.thorough import examples
 
 A100, L40S, H100 = (load_gpu(name) for name in ("A100 SXM 80GB", "L40S", "H100 SXM"))
@@ -289,7 +290,7 @@ def test_unknown_facts_are_refused(kind: str) -> None:
     with pytest.raises(MissingEvidenceError, match="tensor cores"):
         work_of(text, load_gpu("P100 PCIe"))
     with pytest.raises(MissingEvidenceError, match="per clock is not known"):
-        work_of(text, load_gpu("GB10"))
+        work_of(text, without_tensor_rate(load_gpu("GB10")))
     with pytest.raises(MissingEvidenceError, match="bf16"):
         work_of(text, load_gpu("T4"))
     assert seconds(text.replace(")", ",dtype=fp16)"), load_gpu("T4")) > 0
