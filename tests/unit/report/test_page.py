@@ -133,7 +133,7 @@ def test_an_earlier_output_is_read_with_its_reasons(tmp_path: Path) -> None:
     path.write_text(json.dumps({"predictions": [row]}), encoding="utf-8")
     (found,) = read_baseline(path).predictions
     assert (found.seconds, found.limiter, found.term("l2")) == (1e-3, "l2", 9e-4)
-    path.write_text(json.dumps({"predictions": [row | {"seconds": 1.0}]}), encoding="utf-8")
+    path.write_text(json.dumps({"predictions": [row | {"low": 3e-3}]}), encoding="utf-8")
     with pytest.raises(InputError, match="no output of kerncast predict --json"):
         read_baseline(path)
 

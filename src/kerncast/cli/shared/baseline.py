@@ -95,7 +95,8 @@ def slower_than(predictions: Sequence[Prediction], limit_seconds: float | None, 
 
 def _prediction(row: Mapping[str, Any]) -> Prediction:
     low, high = _seconds(row["low"], "low"), _seconds(row["high"], "high")
-    seconds = _seconds(row["seconds"], "seconds") if "seconds" in row else math.sqrt(low * high)
+    # Only its ends were read of an earlier output before: one edited by hand may have its middle elsewhere.
+    seconds = min(max(_seconds(row.get("seconds", math.sqrt(low * high)), "seconds"), low), high)
     terms = tuple(Term(str(name), _seconds(value, "a term")) for name, value in dict(row.get("terms") or {}).items())
     gpu_id = str(row["gpu_id"])
     return Prediction(

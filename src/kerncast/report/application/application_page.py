@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED, _OTHERS = 6, "other kernels"
 _REST_COLOUR, _IDLE_COLOUR = FAINT, "#c3cad1"
-_COPY_COLOUR = LIMITS["latency"]
+_COPY_COLOUR = LIMITS["fma"]
 _COPIES = {EventKind.COPY, EventKind.FILL}
 _MOST_LANES, _LONGEST_TITLE = 10, 80
 #: About as many columns has a picture: nothing is narrower than one, and spans that lie closer are drawn as one.

@@ -24,6 +24,8 @@ _MOST_TICKS = 5
 _MOST_ROWS = 24
 #: Least share of a stack that has its name or number in it.
 _NAMED_SHARE = 0.08
+#: An interval whose ends are nearer to one another is told with three digits.
+_NARROW = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +153,9 @@ def interval_bars(bars: Sequence[Bar], caption: str) -> "Markup":
 
 
 def _span(bar: Bar) -> str:
-    """Return an interval with as many digits as tell its ends apart."""
-    texts = [[format_seconds(end, digits) for end in (bar.low, bar.high)] for digits in (2, 3)]
-    return " to ".join(texts[0] if texts[0][0] != texts[0][1] else texts[1])
+    """Return an interval with as many digits as tell its ends from the middle."""
+    digits = 2 if bar.high > _NARROW * bar.low else 3
+    return f"{format_seconds(bar.low, digits)} to {format_seconds(bar.high, digits)}"
 
 
 def stacks(found: Sequence[Stack], caption: str) -> "Markup":

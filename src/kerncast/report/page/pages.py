@@ -1,6 +1,7 @@
 """A report as a headline and sections of text, pictures and tables; HTML and Markdown are made from it."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _FILTERED_ROWS = 8
 #: Columns that a narrow page has room for; those of texts count twice.
 _MOST_COLUMNS = 3
+
+#: The space between a number and its unit, at which no line is to end.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s)(?![a-z]))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ def environment() -> "Environment":
         autoescape=True, finalize=_shown, loader=FunctionLoader(_template), undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
+    made.filters["kept_together"] = _kept_together
     made.tests["number_column"] = lambda column: not isinstance(column, TextColumn)
     made.tests["of_cards"] = _of_cards
     made.globals["filtered_rows"] = _FILTERED_ROWS
@@ -112,6 +117,13 @@ def _template(name: str) -> str:
 def _shown(value: Any) -> Any:
     """Return what a page shows of a value; it is escaped after that, but for our pictures."""
     return printable_lines(value) if type(value) is str else value
+
+
+def _kept_together(text: str) -> "Markup":
+    """Return a text, escaped, whose numbers stay on the line of their units."""
+    from markupsafe import Markup, escape  # noqa: PLC0415
+
+    return Markup(_BEFORE_UNIT.sub("&nbsp;", str(escape(printable_lines(text)))))  # noqa: S704  escaped before
 
 
 def fragment(name: str, values: Mapping[str, Any]) -> "Markup":
