@@ -67,8 +67,9 @@ format: install  ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: install  ## draw the documents' pictures again, and check that every example runs and every link leads somewhere
+docs: install  ## draw the documents' pictures and make their reports again, and check that examples run and links lead somewhere
 	$(BIN)/python tools/draw_pictures.py
+	$(BIN)/python tools/example_reports.py
 	$(BIN)/python -m pytest -q --no-header tests/e2e/test_documents.py README.md docs
 
 eval: install  ## score the models on measured times, with baselines; samples of the large sets

@@ -27,7 +27,8 @@ from kerncast.models.transfer.ceilings import kernel_rooflines
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import KernelRoofline, SourceRun
 from kerncast.profiles.counts import DRAM_CROSSING
-from kerncast.report.forecast.document import Document, Section, render_html, render_markdown
+from kerncast.report.page.fragments import drawn
+from kerncast.report.page.pages import Document, Section, render_html, render_markdown
 from kerncast.report.pictures.picture_files import save_picture, svg_text
 from kerncast.report.pictures.projection import Beside, draw_projection, projection_csv
 from kerncast.report.pictures.roofline import draw_rooflines, roofline_csv
@@ -276,23 +277,24 @@ def write_results(results: Sequence[Projected], folder: Path) -> None:
     """Write the report, and pictures and CSV of each family."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "mini-apps.csv").write_text(results_csv(results), encoding="utf-8")
-    sections, pictures = [Section("Summary", EXPLANATION, (summary_table(results),))], []
+    sections = [Section("Summary", EXPLANATION, (summary_table(results),), key="summary")]
     for family in FAMILIES:
         own = [each for each in results if each.family == family.name]
         if not own:
             continue
-        sections.append(Section(family.title, tables=(family_table(own),)))
         (folder / f"{family.name}-bars.csv").write_text(
             projection_csv([each.projection for each in own]), encoding="utf-8"
         )
         (folder / f"{family.name}-roofline.csv").write_text(roofline_csv(rooflines_of(family, own)), encoding="utf-8")
+        pictures = []
         for name, figure in _figures(family, own):
             for ending in (".png", ".svg"):
                 save_picture(figure, folder / f"{name}{ending}")
-            pictures.append(svg_text(figure))
+            pictures.append(drawn(svg_text(figure)))
+        sections.append(Section(family.title, tables=(family_table(own),), key=family.name, pictures=tuple(pictures)))
     document = Document("Mini-apps projected from a V100 onto newer GPUs", tuple(sections))
     (folder / "mini-apps.md").write_text(render_markdown(document), encoding="utf-8")
-    (folder / "mini-apps.html").write_text(render_html(document, pictures), encoding="utf-8")
+    (folder / "mini-apps.html").write_text(render_html(document), encoding="utf-8")
 
 
 def _figures(family: Family, own: Sequence[Projected]) -> Iterator[tuple[str, "Figure"]]:

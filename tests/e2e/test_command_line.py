@@ -93,7 +93,7 @@ def test_several_launches_and_their_total(kerncast: Run, tmp_path: Path) -> None
     assert "Total" in kerncast("predict", "two.toml", "--gpu", "t4").stdout
 
 
-@pytest.mark.parametrize(("name", "start"), [("r.html", "<!DOCTYPE html>"), ("r.md", "# CUDA kernel time forecast")])
+@pytest.mark.parametrize(("name", "start"), [("r.html", "<!DOCTYPE html>"), ("r.md", "# Forecast of gpuSD")])
 def test_reports_are_written(kerncast: Run, tmp_path: Path, name: str, start: str) -> None:
     assert kerncast("predict", KERNELS / "gpusd.toml", "--gpu", "TITAN V", "--report", name).returncode == 0
     assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)

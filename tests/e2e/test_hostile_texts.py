@@ -12,7 +12,7 @@ import pytest
 
 from kerncast.cli.shared.output import progress_on_stderr
 from kerncast.prediction import Prediction, Term, Timing
-from kerncast.report.forecast.document import Document, Section, render_html, render_markdown
+from kerncast.report.page.pages import Document, Section, render_html, render_markdown
 from kerncast.report.pictures.projection import projection_csv
 from kerncast.report.training.scores_table import evaluation_csv
 from tests.conftest import Run
@@ -133,6 +133,6 @@ def test_a_kernel_s_name_is_no_picture_and_no_tag_on_a_page() -> None:
     marked = render_markdown(page)
     assert marked.count(r"!\[x\](https:\//a.b/c.png)&lt;img") == 3
     assert_plain(marked)
-    html = render_html(page, [])
+    html = render_html(page)
     assert "<img" not in html
     assert_plain(html)

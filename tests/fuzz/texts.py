@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from kerncast.cli.of_kernels.predict import read_baseline
+from kerncast.cli.shared.baseline import read_baseline
 from kerncast.compile.build_file import build_options
 from kerncast.forecast import Options
 from kerncast.gpu import load_gpu

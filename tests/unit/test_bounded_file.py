@@ -141,7 +141,7 @@ OWN_FILES = {
     "measurements/table_files.py": "tables, to write",
     "models/jit_cache.py": "our own source files",
     "models/learned/model_files.py": "members of an archive that was read whole",
-    "report/forecast/document.py": "a template that came with kerncast",
+    "report/page/pages.py": "a template that came with kerncast",
     "studies/sweeps/sweep_store.py": "a store that is added to",
 }
 OPENS = {"open", "os.open", "io.open", "os.fdopen", "np.load", "np.fromfile", "np.loadtxt", "np.memmap", "json.load",

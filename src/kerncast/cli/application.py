@@ -1,6 +1,8 @@
 """The commands and how they are run."""
 
+import shlex
 from collections.abc import Sequence
+from contextvars import ContextVar
 from importlib import import_module
 
 import typer
@@ -18,6 +20,14 @@ COMMANDS = {
     "evaluate": "of_studies", "study": "of_studies", "serve": "of_machine", "cache": "of_machine",
     "doctor": "of_machine", "explain": "of_machine",
 }  # fmt: skip
+
+
+_ASKED: ContextVar[tuple[str, ...]] = ContextVar("asked", default=())
+
+
+def asked_command() -> str:
+    """Return the command line that is run, as a shell reads it."""
+    return shlex.join(("kerncast", *_ASKED.get())) if _ASKED.get() else ""
 
 
 #: Stands between the arguments of ``kerncast run`` and those of the program that it runs.
@@ -58,6 +68,7 @@ def application(names: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
 
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit status, raises InputError for bad usage."""
+    _ASKED.set(tuple(arguments))
     try:
         asked = [each for each in arguments[:1] if each in COMMANDS]
         if asked == ["run"] and "--" in arguments:  # what follows is the program's, whatever it looks like

@@ -69,7 +69,9 @@ class Workshop:
             ours, its = socket.socketpair()
             with its:
                 self._process = subprocess.Popen(  # noqa: ASYNC220  a module of ours, which starts at once
-                    [sys.executable, "-P", "-m", "kerncast.web.warm", self._folder.name], stdin=its.fileno(), env=environment_of_children()
+                    [sys.executable, "-P", "-m", "kerncast.web.warm", self._folder.name],
+                    stdin=its.fileno(),
+                    env=environment_of_children(),
                 )
             ours.setblocking(False)
             self._socket = ours

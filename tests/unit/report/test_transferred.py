@@ -6,7 +6,7 @@ import pytest
 
 from kerncast.models import Question, model_named
 from kerncast.prediction import Figure, Prediction, Timing, Transfer
-from kerncast.report.forecast.document import transfer_tables
+from kerncast.report.forecast.forecast_tables import transfer_tables
 from tests.helpers.transfers import case, profiled
 
 

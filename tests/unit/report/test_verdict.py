@@ -12,7 +12,7 @@ from kerncast.launch import load_launches
 from kerncast.models import Case
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.read.declared import declared_profile
-from kerncast.report.forecast.document import notes_of
+from kerncast.report.forecast.forecast_tables import notes_of
 from kerncast.report.forecast.verdict import verdicts
 from kerncast.studies.comparing.contenders import contenders_of
 from kerncast.studies.comparing.ranking import Key, rank

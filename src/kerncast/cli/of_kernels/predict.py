@@ -1,30 +1,24 @@
 """kerncast predict: forecast launches on GPUs."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kerncast.cli.shared import options as option
+from kerncast.cli.shared.baseline import Baseline, forecast_baseline, read_baseline, slower_than, without_baseline
 from kerncast.cli.shared.output import check_place, emit_forecast, progress_on_stderr, tell, write_text
+from kerncast.cli.shared.reports import before_of, beyond_of, check_report, write_document
 from kerncast.cli.shared.scripts import SCRIPT, forecast_of_script, is_script
 from kerncast.errors import InputError
-from kerncast.prediction import Prediction
-from kerncast.units import MIB, format_seconds, parse_seconds
+from kerncast.units import parse_seconds
 
 if TYPE_CHECKING:
-    from kerncast.forecast import Forecast, Reading
+    from kerncast.forecast import Forecast, Options, Reading
     from kerncast.read.selection import Selection
-
-#: A forecast has 2 kB: those of 10,000 launches on ten GPUs.
-_MOST_BYTES_OF_BASELINE = 256 * MIB
-
-Key = tuple[str, int, str]
-Baseline = Mapping[Key, tuple[float, float]]
-"""low and high of each (kernel, launch, GPU id)"""
 
 
 def parse_limit(text: str | None) -> float | None:
@@ -35,60 +29,6 @@ def parse_limit(text: str | None) -> float | None:
         return parse_seconds(text)
     except ValueError as error:
         raise InputError(f"--max: {error}") from None
-
-
-def read_baseline(path: Path) -> Baseline:
-    """Read the forecasts of an earlier ``--json`` output; raises InputError for anything else."""
-    from kerncast.read.bounded_text import parse_json, read_text  # noqa: PLC0415  only of who compares
-
-    try:
-        text = read_text(path, _MOST_BYTES_OF_BASELINE)
-    except InputError as error:
-        raise InputError(f"--compare-to {error.what}", where=error.where, cure=error.cure) from None
-    try:
-        table: Any = parse_json(text, str(path))
-        return {_key(row): (_seconds(row, "low"), _seconds(row, "high")) for row in table["predictions"]}
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        reason = error.what if isinstance(error, InputError) else f"{type(error).__name__}: {error}"[:200]
-        raise InputError(
-            f"--compare-to is no output of kerncast predict --json ({reason})",
-            where=error.where if isinstance(error, InputError) else str(path),
-            cure="Give what kerncast predict --json --out FILE has written.",
-        ) from None
-
-
-def without_baseline(predictions: Sequence[Prediction], baseline: Baseline, path: Path) -> list[str]:
-    """Return a sentence for each forecast that the baseline lacks; raises InputError when it lacks them all."""
-    lacking = [p for p in predictions if (p.kernel, p.launch, p.gpu_id) not in baseline]
-    if predictions and len(lacking) == len(predictions):
-        raise InputError("--compare-to holds none of these kernels, launches and GPUs", where=str(path))
-    return [f"{p.kernel} (launch {p.launch}) on {p.gpu} is not in {path}: nothing to compare" for p in lacking]
-
-
-def slower_than(predictions: Sequence[Prediction], limit_seconds: float | None, baseline: Baseline | None) -> list[str]:
-    """Return a sentence for each forecast that is slower than the limit, or than the baseline beyond both intervals."""
-    sentences = []
-    for p in predictions:
-        what = f"{p.kernel} (launch {p.launch}) on {p.gpu} takes {format_seconds(p.seconds)}"
-        if limit_seconds is not None and p.seconds > limit_seconds:
-            sentences.append(f"{what}, over --max {format_seconds(limit_seconds)}")
-        old = baseline.get((p.kernel, p.launch, p.gpu_id)) if baseline else None
-        if old is not None and p.low > old[1]:
-            sentences.append(
-                f"{what}, slower than before beyond both intervals (it was at most {format_seconds(old[1])})"
-            )
-    return sentences
-
-
-def _key(row: Mapping[str, Any]) -> Key:
-    return str(row["kernel"]), int(row["launch"]), str(row["gpu_id"])
-
-
-def _seconds(row: Mapping[str, Any], name: str) -> float:
-    value = float(row[name])
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} is {value}")
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +142,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     json_: option.AsJson = False,
     out: option.Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report: .html or .md.")] = None,
+    advice: Annotated[
+        bool, typer.Option("--advice", help="Simulate each limit lifted, for the report; takes longer.")
+    ] = False,
     roofline: Annotated[list[Path] | None, typer.Option(help="Draw rooflines: .png, .svg, .pdf, or .csv.")] = None,
     bars: Annotated[
         list[Path] | None, typer.Option(help="Draw forecast and measured times: .png, .svg, .pdf, or .csv.")
@@ -211,7 +154,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         typer.Option("--max", help="Exit 4 if the forecast of any launch is slower, such as 2ms; one call of it."),
     ] = None,
     compare_to: Annotated[
-        Path | None, typer.Option(help="Exit 4 if slower than this JSON beyond both intervals.")
+        Path | None, typer.Option(help="Version before, a launch file or JSON; exit 4 if slower beyond both intervals.")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Name every GPU that a caveat concerns.")] = False,
     quiet: option.Quiet = False,
@@ -222,8 +165,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     from kerncast.read.selection import Selection  # noqa: PLC0415
 
     limit_seconds = parse_limit(max_)
-    baseline = read_baseline(compare_to) if compare_to else None
-    _check_report(report)
+    baseline = read_baseline(compare_to) if compare_to is not None and compare_to.suffix == ".json" else None
+    check_report(report, advises=advice)
     pictures = Pictures(tuple(roofline or ()), tuple(bars or ()))
     pictures.check()
     if evidence is not None:
@@ -253,9 +196,11 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             forecast = forecast_of_script(subject, gpus, options, progress)
         else:
             forecast = forecast_all(subject, gpus, options, progress)
+        if compare_to is not None and baseline is None and forecast.predictions:
+            baseline = forecast_baseline(compare_to, gpus, options, progress)
     emit_forecast(forecast, options.timing, as_json=json_, out=out, is_verbose=verbose)
     if report is not None and forecast.predictions:
-        _write_report(report, forecast)
+        _write_report(report, (forecast, baseline), options, quiet=quiet, advises=advice)
     if forecast.predictions and (pictures.rooflines or pictures.bars):
         pictures.draw(forecast)
     if not forecast.predictions:
@@ -263,13 +208,28 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             tell(f"{refused.kernel} (launch {refused.launch}) refused: {refused.reason}")
         return _REFUSED_STATUS
     forecast.whole()
-    if baseline is not None and compare_to is not None:
-        for sentence in without_baseline(forecast.predictions, baseline, compare_to):
+    if baseline is not None:
+        for sentence in without_baseline(forecast.predictions, baseline):
             tell(sentence)
     slower = slower_than(forecast.predictions, limit_seconds, baseline)
     for sentence in slower:
         tell(sentence)
     return _SLOWER_STATUS if slower else 0
+
+
+def _write_report(
+    path: Path, found: "tuple[Forecast, Baseline | None]", options: "Options", *, quiet: bool, advises: bool
+) -> None:
+    from kerncast.forecast import Means  # noqa: PLC0415
+    from kerncast.report.forecast.document import build_document  # noqa: PLC0415
+
+    forecast, baseline = found
+    with progress_on_stderr(quiet=quiet) as progress:
+        means = Means(options.budget, progress, apart=True)
+        beyond = beyond_of(forecast, means, advises=advises)
+        if baseline is not None and baseline.pairs(forecast.predictions):
+            beyond = replace(beyond, before=before_of(baseline, forecast, means))
+    write_document(path, build_document(forecast, beyond))
 
 
 def _subject(evidence: Path | None, op: list[str] | None, inline: option.InlineLaunch) -> Any:
@@ -343,23 +303,3 @@ def _check_options_of_profiles(
             f"--launch-skip, --launch-count, --source and --source-gpu need a profile, not {evidence}",
             cure="Leave them out; launches of a file are told apart by their numbers.",
         )
-
-
-def _check_report(report: Path | None) -> None:
-    if report is not None and report.suffix not in {".html", ".md"}:
-        raise InputError(f"{report} is neither .html nor .md", cure="End its name in .html or .md.")
-
-
-def _write_report(path: Path, forecast: Any) -> None:
-    from kerncast.report.forecast.document import build_document  # noqa: PLC0415
-
-    document = build_document(forecast)
-    if path.suffix == ".md":
-        from kerncast.report.forecast.document import render_markdown  # noqa: PLC0415
-
-        write_text(path, render_markdown(document))
-    else:
-        from kerncast.report.forecast.document import render_html  # noqa: PLC0415
-        from kerncast.report.forecast.picture import pictures_svg  # noqa: PLC0415
-
-        write_text(path, render_html(document, pictures_svg(forecast)))

@@ -206,7 +206,7 @@ def _advice(
     means: "tuple[Budget | None, Progress | None]",
 ) -> "tuple[Advice, ...]":
     """Return the advice on each profiled launch; one that cannot be simulated is told on stderr."""
-    from kerncast.cli.of_kernels.sensitivity import advice_told  # noqa: PLC0415
+    from kerncast.cli.shared.reports import advice_told  # noqa: PLC0415
     from kerncast.forecast import Means  # noqa: PLC0415
     from kerncast.models import Question  # noqa: PLC0415
 

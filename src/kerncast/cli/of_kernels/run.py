@@ -20,6 +20,7 @@ from kerncast.cli.shared.output import (
     tell,
     write_text,
 )
+from kerncast.cli.shared.reports import PAGES, beyond_of, write_document
 from kerncast.cli.shared.scripts import is_script, recording_of_script, script_of
 from kerncast.errors import InputError
 from kerncast.units import parse_seconds
@@ -38,7 +39,7 @@ _SOURCES = {".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a"}
 _DEFAULT_GPU = "RTX 4090"
 #: How a program ends that has nothing to complain of.
 _WELL = "with status 0"
-_ENDINGS = {"out": (option.RECORDING,), "report": (".html", ".md"), "trace": (".json",), "export": (".toml",)}
+_ENDINGS = {"out": (option.RECORDING,), "report": PAGES, "trace": (".json",), "export": (".toml",)}
 
 
 def command(  # noqa: PLR0913  each parameter is one option of the contract
@@ -94,7 +95,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             ended, recording = _run(built, wishes, (shown, clock_gpu), Path(folder), show)
         _keep(recording, out)  # forecasts may take long, or be interrupted
         applications = _forecast(recording, gpus, options, show) if gpus and _has_work(recording) else None
-        _write(recording, applications, outputs)
+        _write(recording, applications, outputs, show)
         if export is not None:
             _export(recording, shown, export)
         _tell(recording, applications, ended, outputs)
@@ -275,7 +276,9 @@ def _keep(recording: "Recording", out: Path | None) -> None:
             shutil.copyfile(recording.file, place)
 
 
-def _write(recording: "Recording", applications: "Applications | None", outputs: _Outputs) -> None:
+def _write(
+    recording: "Recording", applications: "Applications | None", outputs: _Outputs, show: "Progress | None"
+) -> None:
     if applications is None or not applications.found:
         return
     best = min(applications.found, key=lambda each: each.timeline.seconds)
@@ -285,19 +288,11 @@ def _write(recording: "Recording", applications: "Applications | None", outputs:
 
         write_text(outputs.trace, json_text(trace_object(recording, best)))
     if outputs.report is not None:
-        write_text(outputs.report, _page(recording, applications, is_html=outputs.report.suffix == ".html"))
+        from kerncast.forecast import Means  # noqa: PLC0415
+        from kerncast.report.application.application_page import application_document  # noqa: PLC0415
 
-
-def _page(recording: "Recording", applications: "Applications", *, is_html: bool) -> str:
-    from kerncast.report.application.application_tables import application_document  # noqa: PLC0415
-    from kerncast.report.application.timeline_picture import draw_timeline  # noqa: PLC0415
-    from kerncast.report.forecast.document import render_html, render_markdown  # noqa: PLC0415
-    from kerncast.report.pictures.picture_files import svg_text  # noqa: PLC0415
-
-    document = application_document(recording, applications)
-    if not is_html:
-        return render_markdown(document)
-    return render_html(document, [svg_text(draw_timeline(recording, applications.found))])
+        beyond = beyond_of(applications.forecast, Means(progress=show, apart=True))
+        write_document(outputs.report, application_document(recording, applications, beyond))
 
 
 def _tell(

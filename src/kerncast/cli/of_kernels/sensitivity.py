@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared import options as option
-from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr, tell, write_text
+from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr, tell
+from kerncast.cli.shared.reports import PAGES, advice_told, write_document
 
 if TYPE_CHECKING:
-    from kerncast.forecast import Means
     from kerncast.gpu import GPU
-    from kerncast.launch import Launch
-    from kerncast.models import Question
     from kerncast.studies.sensitivity.elasticities import Study
     from kerncast.studies.sensitivity.lifting import Advice
 
-_PAGES = (".html", ".md")
 _REFUSED_STATUS = 3
 
 
@@ -73,17 +70,7 @@ def _check_files(tornado: Path | None, report: Path | None) -> None:
 
         check_place(tornado, FORMATS)
     if report is not None:
-        check_place(report, _PAGES)
-
-
-def advice_told(launches: "Sequence[Launch]", gpu: "GPU", question: "Question", means: "Means") -> "tuple[Advice, ...]":
-    """Return the advice on each launch that can be simulated; the others are told on stderr."""
-    from kerncast.api.varying import advice_on  # noqa: PLC0415
-
-    found, refusals = advice_on(launches, gpu, question, means)
-    for number, refusal in refusals:
-        tell(f"no advice on launch {number}: {refusal}")
-    return found
+        check_place(report, PAGES)
 
 
 def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bool, out: Path | None) -> None:
@@ -99,7 +86,7 @@ def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bo
 def _write(study: "Study", advice: "Sequence[Advice]", tornado: Path | None, report: Path | None) -> None:
     if tornado is None and report is None:
         return
-    from kerncast.report.forecast.document import render_html, render_markdown  # noqa: PLC0415
+    from kerncast.report.page.fragments import drawn  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import save_picture, svg_text  # noqa: PLC0415
     from kerncast.report.what_if.sensitivity import sensitivity_document  # noqa: PLC0415
     from kerncast.report.what_if.tornado import draw_tornado  # noqa: PLC0415
@@ -108,6 +95,4 @@ def _write(study: "Study", advice: "Sequence[Advice]", tornado: Path | None, rep
     if tornado is not None:
         save_picture(figure, tornado)
     if report is not None:
-        document = sensitivity_document(study, advice)
-        is_html = report.suffix == ".html"
-        write_text(report, render_html(document, [svg_text(figure)]) if is_html else render_markdown(document))
+        write_document(report, sensitivity_document(study, advice, drawn(svg_text(figure))))

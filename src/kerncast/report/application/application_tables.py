@@ -1,4 +1,4 @@
-"""A whole application as a table, sentences, JSON and a page."""
+"""A whole application as a table, sentences and JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,6 @@ from kerncast.forecast.application import Application, Applications
 from kerncast.models.timeline import Timeline
 from kerncast.recording import Recording
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
-from kerncast.report.forecast.document import Document, Section
 from kerncast.report.tables import Table, TextColumn, print_notes, print_table
 from kerncast.report.words import describe_limiter, describe_percent, describe_range
 from kerncast.units import format_count, format_seconds
@@ -97,7 +96,7 @@ def print_applications(recording: Recording, found: Applications, console: Conso
         if len(best.kernels) > 1:
             console.print(f"\nKernels on {escape(best.gpu)}", highlight=False)
             print_table(kernels_table(best), console)
-    print_notes(_notes(recording, found), console)
+    print_notes(notes_of_run(recording, found), console)
 
 
 def print_remarks(recording: Recording, console: Console) -> None:
@@ -105,7 +104,8 @@ def print_remarks(recording: Recording, console: Console) -> None:
     print_notes(list(recording.remarks), console)
 
 
-def _notes(recording: Recording, found: Applications) -> list[str]:
+def notes_of_run(recording: Recording, found: Applications) -> list[str]:
+    """Return what is to be said of a run and its forecasts."""
     notes = [_EXPLANATION] if found.found else []
     missing = max((each.timeline.missing for each in found.found), default=0)
     if missing:
@@ -141,14 +141,3 @@ def _application(each: Application) -> dict[str, Any]:
         **fields_of(each.timeline, "kernels", "copies", "host", "idle"),
         "by_kernel": [fields_of(one, "kernel", "launches", "seconds", "limiter") for one in each.kernels],
     }
-
-
-def application_document(recording: Recording, found: Applications) -> Document:
-    """Return a program's run as a page: the verdict first."""
-    sections = [
-        Section("Verdict", (verdict(found.found),), (applications_table(found.found),)),
-        *(Section(f"On {each.gpu}", (where_it_goes(each.timeline),), (kernels_table(each),)) for each in found.found),
-        Section("Notes", tuple(_notes(recording, found)), ()),
-    ]
-    title = f"{' '.join(recording.command)[:80]}: {counted(recording)}"
-    return Document(title, tuple(sections))

@@ -1,274 +1,339 @@
-"""A forecast as sections of text and tables, in the order of the gpuSD report; Markdown and HTML are made from it."""
+"""A forecast as a report: the answer first, then times, what they are made of, and everything that they rest on."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import Refusal
 from kerncast.forecast import Forecast
+from kerncast.forecast.closer_look import CloserLook
 from kerncast.gpu import GPU
 from kerncast.models import Case, FeatureCase, TimedCase
 from kerncast.models.operators.operator_work import OperatorCase
-from kerncast.models.roofline import Roofline
-from kerncast.occupancy import block_request_of, occupancy
-from kerncast.prediction import Figure, Prediction
-from kerncast.printable import markdown_text, printable_lines
-from kerncast.profiles import KernelProfile
-from kerncast.profiles import counts as named
-from kerncast.profiles.counts import dram_bytes_of_launch
+from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals_of
-from kerncast.report.forecast.verdict import contests, verdicts
+from kerncast.report.comparison import before_after
+from kerncast.report.comparison.before_after import Before
+from kerncast.report.explain import terms
+from kerncast.report.files.gpus import fact_table, sources_of
+from kerncast.report.forecast.forecast_tables import (
+    EVIDENCE_HEADING,
+    EXPLANATION,
+    LIMITS_HEADING,
+    estimate_table,
+    evidence_tables,
+    index_of,
+    is_sum_of_operators,
+    limit_tables,
+    notes_of,
+    roof_tables,
+    total_table,
+    transfer_tables,
+)
+from kerncast.report.forecast.launch_page import LaunchEvidence, launch_sections, source_sections
+from kerncast.report.forecast.time_pictures import (
+    OVERLAP,
+    by_state,
+    intervals,
+    overlaps,
+    parts_of,
+    parts_table,
+    state_parts,
+)
+from kerncast.report.forecast.verdict import Contest, answer, contests
+from kerncast.report.page.fragments import Bar, Stack, interval_bars, stacks
+from kerncast.report.page.pages import Document, Origin, Section
 from kerncast.report.tables import Table, TextColumn
+from kerncast.report.what_if.advice import advice_sections
 from kerncast.report.words import (
     MOST_GPUS,
-    all_of,
-    describe_caveat,
-    describe_count,
+    OPERATORS,
+    advise,
+    advise_operator,
     describe_interval,
     describe_interval_kind,
     describe_limiter,
     describe_operator,
-    describe_part,
-    describe_percent,
-    describe_range,
-    describe_sampling,
     describe_times,
     describe_timing,
     head_interval,
     is_published,
-    with_gpus,
+    some_of,
 )
-from kerncast.units import GIGA, KIB, MEGA, TERA, format_count, format_seconds
+from kerncast.studies.sensitivity.lifting import Advice
+from kerncast.units import GIGA, KIB, MEGA, TERA, format_seconds
 
-EXPLANATION = (
-    "Share of the forecast that each resource alone would need: the closer to 100 %, the more it decides."
-    " The roofline is the slowest resource by the counters alone, with perfect overlap and no latency, which large"
-    " launches approach. It counts PTX instructions, of which the compiler joins some: a forecast may be below it."
-)
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
-
-def roof_tables(forecast: Forecast) -> tuple[Table, ...]:
-    """Return a table per launch with counts: a row per GPU, a column per resource."""
-    every = zip(forecast.predictions, forecast.cases, strict=True)
-    pairs = [(p, case) for p, case in every if isinstance(case, Case)]
-    return tuple(_roof_table(list(group)) for _, group in groupby(pairs, key=lambda pair: pair[0].launch))
-
-
-def _roof_table(pairs: Sequence[tuple[Prediction, Case]]) -> Table:
-    largest: dict[str, float] = {}
-    for p, _ in pairs:
-        for term in p.terms:
-            largest[term.name] = max(largest.get(term.name, 0.0), term.seconds / p.seconds)
-    names = sorted(largest, key=lambda name: -largest[name])
-    rows = []
-    for p, case in pairs:
-        terms = (p.term(name) for name in names)
-        shares = ("–" if seconds is None else describe_percent(seconds / p.seconds) for seconds in terms)
-        rows.append((p.gpu, *shares, *_beside(p, case)))
-    return Table(("GPU", *names, "roofline", "forecast / roofline"), tuple(rows))
-
-
-def _beside(p: Prediction, case: Case) -> tuple[str, str]:
-    """Return the roofline of counters, and how many times it the forecast is."""
-    try:
-        roofline = Roofline().estimate(case, p.timing).seconds
-    except Refusal:
-        return "–", "–"
-    return format_seconds(roofline, 3), f"{p.seconds / roofline:.2f}" if roofline else "–"
-
-
-EVIDENCE_HEADING = "Measured times, and how they move the forecast"
-_RATES = ("FLOP/s", "B/s", "FLOP", "B")
-
-
-def transfer_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
-    """Yield a table per launch and measured GPU: a row per number, a column per GPU."""
-    carried = [p for p in predictions if p.transfer]
-    for _, group in groupby(sorted(carried, key=_origin), key=_origin):
-        yield _table(list(group))
-
-
-#: Times of which a table tells the effect; JSON has all.
-_MOST_TIMES = 12
-
-
-def evidence_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
-    """Yield a table per launch: a row per measured time, a column per GPU with the factor on its forecast."""
-    moved = [p for p in predictions if p.evidence and not p.evidence.limits]
-    for _, group in groupby(moved, key=lambda p: p.launch):
-        yield _evidence_table(list(group))
-
-
-LIMITS_HEADING = "What may limit it, and the forecast if that does"
-
-
-def limit_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
-    """Yield a table per launch of which only times are known: a row per resource, a column per GPU."""
-    guessed = [p for p in predictions if p.evidence and p.evidence.limits]
-    for _, group in groupby(guessed, key=lambda p: p.launch):
-        yield _limit_table(list(group))
-
-
-def _limit_table(group: Sequence[Prediction]) -> Table:
-    found = [{limit.resource: limit for limit in p.evidence.limits} for p in group if p.evidence]
-    rows = []
-    for name in dict.fromkeys(name for limits in found for name in limits):
-        shares = [limits[name].probability for limits in found if name in limits]
-        ends = dict.fromkeys(describe_percent(share) for share in (min(shares), max(shares)))
-        times = (format_seconds(limits[name].seconds, 3) if name in limits else "–" for limits in found)
-        rows.append((describe_limiter(name), " to ".join(ends), *times))
-    return Table((TextColumn("limited by"), "probability", *(p.gpu for p in group)), tuple(rows))
-
-
-def _evidence_table(group: Sequence[Prediction]) -> Table:
-    found = [p.evidence for p in group if p.evidence]
-    effects = [[each.times[number].factor or 1.0 for each in found] for number in range(len(found[0].times))]
-    most = sorted(range(len(effects)), key=lambda number: -max(abs(math.log(factor)) for factor in effects[number]))
-    rows = []
-    for number in sorted(most[:_MOST_TIMES]):
-        time = found[0].times[number]
-        simulated = _time_or_none(time.simulated_seconds)
-        factors = (f"x {factor:.3f}" for factor in effects[number])
-        rows.append((f"{time.kernel} on {time.gpu}", format_seconds(time.seconds, 3), simulated, *factors))
-    rows.append(("without them", "", "", *(_time_or_none(each.seconds_without) for each in found)))
-    return Table((TextColumn("measured"), "time", "simulated", *(p.gpu for p in group)), tuple(rows))
-
-
-def _time_or_none(seconds: float | None) -> str:
-    return "–" if seconds is None else format_seconds(seconds, 3)
-
-
-def _origin(p: Prediction) -> tuple[int, str]:
-    return p.launch, p.transfer.gpu if p.transfer else ""
-
-
-def _table(group: list[Prediction]) -> Table:
-    transfers = [p.transfer for p in group if p.transfer]
-    targets, times = (p.gpu for p in group), (format_seconds(p.seconds, 3) for p in group)
-    rows = [("time", format_seconds(transfers[0].measured_seconds, 3), *times)]
-    for name in dict.fromkeys(figure.name for transfer in transfers for figure in transfer.figures):
-        figures = [transfer.figure(name) for transfer in transfers]
-        cells = (_cell(figure.target, figure.unit) if figure else "–" for figure in figures)
-        rows.append((name, _source_cell([figure for figure in figures if figure]), *cells))
-    return Table((group[0].kernel, f"{transfers[0].gpu}, measured", *targets), tuple(rows))
-
-
-def _source_cell(figures: Sequence[Figure]) -> str:
-    """Return the number of the measured GPU: a range where it depends on what is known of each target."""
-    known = [figure.source for figure in figures if figure.source is not None]
-    ends = [_cell(end, figures[0].unit) for end in (min(known), max(known))] if known else ["–"]
-    return " to ".join(dict.fromkeys(ends))
-
-
-def _cell(value: float | None, unit: str) -> str:
-    if value is None:
-        return "–"
-    if unit in _RATES:
-        return format_count(value, unit)
-    if unit == "Hz":
-        return f"{value / MEGA:.0f} MHz"
-    if unit == "s":
-        return format_seconds(value, 3)
-    return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
-
-
-_MOST_INSTRUCTION_KINDS = 12
-_MOST_TERMS = 3
-_LIMITED = (TextColumn("limited by"), TextColumn("largest terms"))
-_GUESSED = (TextColumn("perhaps limited by"), TextColumn("probabilities"))
+_MOST_NAMED = 3
+#: Launches of which a report has sections of their own: those that take longest.
+_MOST_LAUNCHES = 12
+_ASK_FOR_ADVICE = "--advice simulates each limit lifted, and adds here what that would gain."
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A title, paragraphs and tables."""
+class Beyond:
+    """What a report shows beyond the forecast, as far as somebody has found it out."""
 
-    title: str
-    paragraphs: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    is_list: bool = False
-    """whether each paragraph stands for itself, as a bullet"""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A whole report."""
-
-    title: str
-    sections: tuple[Section, ...]
+    looks: tuple[CloserLook, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    rooflines: "tuple[tuple[str, Markup], ...]" = ()
+    """title and picture of each, the fastest GPU's first"""
+    bars: "tuple[Markup, ...]" = ()
+    """measured and forecast times"""
+    origin: Origin | None = None
+    before: Before | None = None
+    """the version that the forecast is compared with"""
 
 
-def build_document(forecast: Forecast) -> Document:
+def build_document(forecast: Forecast, beyond: Beyond | None = None) -> Document:
     """Return the report of a forecast; it must hold at least one prediction."""
+    beyond = beyond or Beyond()
+    found = answer(forecast)
     kernels = list(dict.fromkeys(p.kernel for p in forecast.predictions))
-    sections: list[Section] = [Section("Verdict", tuple(verdicts(forecast)), is_list=True)]
+    of_launches = contests(forecast)
+    is_one = len(of_launches) == 1
+    sections = [
+        *(_before_sections(beyond.before, forecast, beyond.looks) if beyond.before else ()),
+        *(_one_launch(of_launches[0]) if is_one else _overview(forecast, of_launches)),
+        *_total_section(forecast),
+        *_time_sections(forecast, beyond, is_one=is_one),
+        *_roofline_sections(beyond),
+        *_own_sections(forecast, beyond, is_one=is_one),
+        _advice_section(forecast, beyond),
+        *_evidence_sections(forecast.predictions, beyond),
+        Section("Caveats", tuple(notes_of(forecast)), is_list=True, key="caveats"),
+        facts_section([case.gpu for case in forecast.cases]),
+        words_section(forecast.predictions, has_states=any(look.profile.warp_states for look in beyond.looks)),
+        *origin_sections(beyond.origin, tuple(_question(forecast.predictions))),
+    ]
+    title = f"Forecast of {some_of(kernels, _MOST_NAMED)}"
+    if beyond.before:
+        before = beyond.before
+        told = (before_after.lead(before), *found.lead)
+        title += f", compared with {some_of(list(dict.fromkeys(old.kernel for old, _ in before.pairs)), _MOST_NAMED)}"
+        return Document(title, tuple(sections), before_after.headline(before), told, tuple(before_after.tiles(before)))
+    return Document(title, tuple(sections), found.headline, found.lead, found.tiles)
+
+
+def _before_sections(before: Before, forecast: Forecast, looks: Sequence[CloserLook]) -> Iterator[Section]:
+    """Yield what has changed, and below it the source lines of the version before."""
+    launches = {new.launch for _, new in before.pairs}
+    known = {(case.profile.index, case.gpu.id): case for case in before.cases}
+    own = [old for old, new in sorted(before.pairs, key=lambda pair: pair[1].seconds)]
+    source: tuple[Section, ...] = ()
+    if len(launches) == 1 and all((p.launch, p.gpu_id) in known for p in own):
+        cases = tuple(known[p.launch, p.gpu_id] for p in own)
+        order = [p.gpu_id for p in own]
+        known_looks = sorted(
+            (each for each in before.looks if each.gpu in order), key=lambda each: order.index(each.gpu)
+        )
+        found = source_sections(LaunchEvidence(tuple(own), cases, tuple(known_looks)), "-before")
+        source = tuple(replace(each, title=f"{each.title}, before", is_folded=True) for each in found)
+    yield from before_after.before_sections(before, forecast.profiled, looks, source)
+
+
+def _one_launch(found: Sequence[Contest]) -> Iterator[Section]:
+    """Yield the times of a single launch, and below them those of models that are not compared."""
+    main, *others = found
+    inside = tuple(
+        Section(
+            f"Not compared with these: forecast by {contest.predictions[0].model}",
+            pictures=(intervals(contest.predictions),), tables=(estimate_table(contest.predictions),),
+        ) for contest in others
+    )  # fmt: skip
+    yield Section(
+        "Forecast", pictures=(intervals(main.predictions),), tables=(estimate_table(main.predictions),),
+        key="forecast", inside=inside,
+    )  # fmt: skip
+
+
+def _overview(forecast: Forecast, of_launches: Sequence[Sequence[Contest]]) -> Iterator[Section]:
+    """Yield all launches on the GPU that is best for all, and the rows of all others."""
+    whole = sorted(totals_of(forecast), key=lambda row: row["seconds"])
+    bars = [Bar(row["gpu"], row["low"], row["seconds"], row["high"]) for row in whole]
+    rows = tuple(
+        (str(best.launch), best.kernel, best.gpu, format_seconds(best.seconds, 3), describe_interval(best),
+         describe_limiter(best.limiter))
+        for contest, *_ in of_launches for best in contest.predictions[:1]
+    )  # fmt: skip
+    interval = head_interval(forecast.predictions[:1])
+    columns = ("launch", TextColumn("kernel"), TextColumn("fastest GPU"), "time", interval, TextColumn("limited by"))
+    picture = interval_bars(bars, "All launches together, with the interval of their sum.")
+    yield Section("Forecast", tables=(Table(columns, rows),), key="forecast", pictures=(picture,))
+
+
+def _evidence(forecast: Forecast, looks: Sequence[CloserLook]) -> list[LaunchEvidence]:
+    """Return the launches with counts, the longest first; of each launch the fastest GPU first."""
+    by_launch: dict[int, list[tuple[Prediction, Case]]] = {}
+    for p, case in zip(forecast.predictions, forecast.cases, strict=True):
+        if isinstance(case, Case):
+            by_launch.setdefault(p.launch, []).append((p, case))
+    found = []
+    for launch, pairs in by_launch.items():
+        pairs.sort(key=lambda pair: pair[0].seconds)
+        order = {p.gpu_id: place for place, (p, _) in enumerate(pairs)}
+        own = sorted(
+            (look for look in looks if look.profile.index == launch and look.gpu in order),
+            key=lambda look: order[look.gpu],
+        )
+        predictions, cases = tuple(p for p, _ in pairs), tuple(case for _, case in pairs)
+        found.append(LaunchEvidence(predictions, cases, tuple(own)))
+    return sorted(found, key=lambda of: -of.predictions[0].count * of.predictions[0].seconds)
+
+
+def _time_sections(forecast: Forecast, beyond: Beyond, *, is_one: bool) -> Iterator[Section]:
+    """Yield what the times of the launches are made of: of several, of each on its fastest GPU."""
+    of_launches = _evidence(forecast, beyond.looks)
+    if is_one and of_launches:
+        yield time_section(of_launches[0], _roof_sections(forecast))
+    elif of_launches:
+        best = [of.predictions[0] for of in of_launches[:_MOST_LAUNCHES]]
+        made = [Stack(p.kernel, p.seconds, parts_of(p), f"launch {p.launch}, {p.gpu}") for p in best]
+        yield Section(
+            "Where the time goes", key="time", pictures=(stacks(made, OVERLAP),), inside=_roof_sections(forecast)
+        )
+
+
+def time_section(of: LaunchEvidence, inside: tuple[Section, ...] = (), key: str = "") -> Section:
+    """Return what the time of one launch is made of on each GPU."""
+    known = [(of.forecast_of(look), found) for look in of.looks if (found := look.profile.warp_states) is not None]
+    tables = [parts_table([(p.gpu, p.seconds, parts_of(p)) for p in of.predictions])]
+    if known:
+        tables.append(parts_table([(p.gpu, p.seconds, state_parts(p.seconds, found)) for p, found in known]))
+    return Section(
+        "Where the time goes", key=f"time{key}", instead=tuple(tables), inside=inside,
+        pictures=(overlaps(of.predictions), *((by_state(known),) if known else ())),
+    )  # fmt: skip
+
+
+def _roofline_sections(beyond: Beyond) -> Iterator[Section]:
+    """Yield the roofline of the fastest GPU, and below it those of others, folded."""
+    if beyond.rooflines:
+        (title, picture), *others = beyond.rooflines
+        folded = tuple(Section(name, pictures=(each,), is_folded=True) for name, each in others)
+        yield Section("Roofline", (f"{title}.",), key="roofline", pictures=(picture,), inside=folded)
+
+
+def _own_sections(forecast: Forecast, beyond: Beyond, *, is_one: bool) -> Iterator[Section]:
+    """Yield what is told of each launch: of several folded, the longest first."""
+    of_launches = _evidence(forecast, beyond.looks)
+    if is_one and of_launches:
+        yield from launch_sections(of_launches[0])
+    else:
+        yield from _each_launch(of_launches, "Each launch")
     for _, group in groupby(forecast.cases, key=index_of):
         cases = list(group)
-        sections += _launch_sections([case for case in cases if isinstance(case, Case)])
-        sections += _timed_sections([case for case in cases if isinstance(case, TimedCase)])
-        sections += _operator_sections([case for case in cases if isinstance(case, OperatorCase)])
-        sections += _feature_sections([case for case in cases if isinstance(case, FeatureCase)])
-    asked = tuple(_question(forecast.predictions))
-    sections += [
-        Section("GPU specifications used", tables=(_gpu_table([case.gpu for case in forecast.cases]),)),
-        Section("Time estimates", asked, _estimate_tables(forecast)),
-        *_total_section(forecast),
-        *_transfer_section(forecast.predictions),
-        *_roof_section(forecast),
-        Section("Caveats", tuple(notes_of(forecast)), is_list=True),
+        yield from _timed_sections([case for case in cases if isinstance(case, TimedCase)])
+        yield from _operator_sections([case for case in cases if isinstance(case, OperatorCase)])
+        yield from _feature_sections([case for case in cases if isinstance(case, FeatureCase)])
+
+
+def _each_launch(of_launches: Sequence[LaunchEvidence], title: str) -> Iterator[Section]:
+    if of_launches:
+        folded = tuple(_folded(of) for of in of_launches[:_MOST_LAUNCHES])
+        left = len(of_launches) - len(folded)
+        more = (f"{left} more are in the table above, without details.",) if left else ()
+        yield Section(title, more, key="launches", inside=folded)
+
+
+def kernel_sections(forecast: Forecast, beyond: Beyond) -> Iterator[Section]:
+    """Yield the longest launch of each kernel of a program, folded; those that were looked at come first."""
+    looked_at = {look.profile.index for look in beyond.looks}
+    ranked = sorted(_evidence(forecast, beyond.looks), key=lambda of: of.profile.index not in looked_at)
+    by_kernel = {of.profile.kernel: of for of in reversed(ranked)}
+    yield from _each_launch(
+        [of for of in ranked if by_kernel[of.profile.kernel] is of], "The longest launch of each kernel"
+    )
+
+
+def _folded(of: LaunchEvidence) -> Section:
+    best = of.predictions[0]
+    key = f"-{best.launch}"
+    title = f"{best.kernel} (launch {best.launch}): {format_seconds(best.seconds, 3)} on {best.gpu}"
+    times = Section("Forecast", pictures=(intervals(of.predictions),), tables=(estimate_table(of.predictions),))
+    inside = (times, time_section(of, key=key), *launch_sections(of, key))
+    return Section(title, key=f"launch{key}", inside=inside, is_folded=True)
+
+
+def _advice_section(forecast: Forecast, beyond: Beyond) -> Section:
+    """Return what would make the launches faster: by what limits them, and by lifting it where that was tried."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for p in forecast.predictions:
+        advice = advise_operator(p.limiter) if p.model == OPERATORS else advise(p.limiter)
+        rows.setdefault((p.limiter, advice), []).append(p.gpu)
+    columns = (TextColumn("limited by"), TextColumn("on"), TextColumn("what would help"))
+    table = Table(columns, tuple(
+        (describe_limiter(limiter), some_of(list(dict.fromkeys(gpus)), MOST_GPUS), advice or "–")
+        for (limiter, advice), gpus in rows.items()
+    ))  # fmt: skip
+    tried = tuple(section for each in beyond.advice for section in advice_sections(each))
+    has_source = any(isinstance(case, Case) and case.launch for case in forecast.cases)
+    paragraphs = (_ASK_FOR_ADVICE,) if has_source and not tried else ()
+    return Section("What would help", paragraphs, (table,), key="advice", inside=tried)
+
+
+def facts_section(gpus: Sequence[GPU]) -> Section:
+    """Return the facts of every GPU with unit, status and source, folded."""
+    unique = {gpu.id: gpu for gpu in gpus}
+    every = [fact for gpu in unique.values() for fact in gpu.all_facts if fact.value is not None]
+    sources = sources_of(every)
+    own = {gpu.name: gpu.all_facts[: len(gpu.facts)] for gpu in unique.values()}
+    shared = {gpu.architecture.name: gpu.all_facts[len(gpu.facts) :] for gpu in unique.values()}
+    folded = [
+        Section(
+            f"{name}: every fact",
+            tables=(fact_table([f for f in facts if f.value is not None], sources),),
+            is_folded=True,
+        )
+        for name, facts in (own | shared).items()
     ]
-    numbered = tuple(replace(section, title=f"{number}. {section.title}") for number, section in enumerate(sections, 1))
-    return Document(f"CUDA kernel time forecast: {', '.join(kernels)}", numbered)
+    numbered = tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1))
+    folded.append(Section("Sources", numbered, is_list=True, is_folded=True))
+    return Section("GPU facts and their sources", tables=(_gpu_table(list(gpus)),), key="facts", inside=tuple(folded))
 
 
-def _roof_section(forecast: Forecast) -> tuple[Section, ...]:
+def words_section(predictions: Sequence[Prediction], *, has_states: bool) -> Section:
+    """Return what the terms on the page mean."""
+    used = {term.name for p in predictions for term in p.terms} | {p.model for p in predictions}
+    rows = tuple(
+        (term.name, term.called, term.meaning) for term in terms()
+        if term.name in used or (has_states and term.kind == "warp state")
+    )  # fmt: skip
+    columns = (TextColumn("term"), TextColumn("called"), TextColumn("meaning"))
+    return Section("Terms", tables=(Table(columns, rows),), key="terms", is_folded=True)
+
+
+def origin_sections(origin: Origin | None, asked: tuple[str, ...]) -> Iterator[Section]:
+    """Yield what was asked, and what made the report."""
+    yield Section("How this was made", asked, key="origin", facts=origin.facts if origin else ())
+
+
+def _roof_sections(forecast: Forecast) -> tuple[Section, ...]:
     """Return the distances to roofs; nothing is counted of operators, and of kernels of which only times are known."""
     if not forecast.profiled:
         return ()
-    return (Section("Distance to each roof", (EXPLANATION,), roof_tables(forecast)),)
+    return (Section("Distance to each roof", (EXPLANATION,), roof_tables(forecast), is_folded=True),)
 
 
 def _total_section(forecast: Forecast) -> tuple[Section, ...]:
     """Return the sum over operators, the time of a model."""
-    return (Section("Total", tables=(total_table(forecast),)),) if is_sum_of_operators(forecast) else ()
+    return (Section("Total", tables=(total_table(forecast),), key="total"),) if is_sum_of_operators(forecast) else ()
 
 
-def is_sum_of_operators(forecast: Forecast) -> bool:
-    """Return whether operators are forecast, and more than one call of one: those that were refused count, too."""
-    if not isinstance(forecast.cases[0], OperatorCase):
-        return False
-    asked = {p.launch for p in forecast.predictions} | {r.launch for r in forecast.refused}
-    return len(asked) > 1 or any(p.count > 1 for p in forecast.predictions)
-
-
-def total_table(forecast: Forecast) -> Table:
-    """Return one row per GPU: how many launches, what they take together, and how many the sum lacks."""
-    is_partial = lacks_launches(forecast)
-    rows = tuple(
-        (
-            row["gpu"], str(row["launches"]), *((str(row["launches_refused"]),) if is_partial else ()),
-            format_seconds(row["seconds"]), describe_range(row["low"], row["high"]),
-        )
-        for row in totals_of(forecast)
-    )  # fmt: skip
-    return Table(("GPU", "launches", *(("refused",) if is_partial else ()), "time", "interval"), rows)
-
-
-def lacks_launches(forecast: Forecast) -> bool:
-    """Return whether the sum on some GPU lacks launches that were refused there."""
-    return any(row["launches_refused"] for row in totals_of(forecast))
-
-
-def _transfer_section(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
-    tables = {
-        "Carried over from a measured run": tuple(transfer_tables(predictions)),
-        EVIDENCE_HEADING: tuple(evidence_tables(predictions)),
-        LIMITS_HEADING: tuple(limit_tables(predictions)),
+def _evidence_sections(predictions: Sequence[Prediction], beyond: Beyond) -> Iterator[Section]:
+    """Yield what measured times and profiles tell; their times as bars stand in the first."""
+    found = {
+        ("Carried over from a measured run", "measured"): tuple(transfer_tables(predictions)),
+        (EVIDENCE_HEADING, "times"): tuple(evidence_tables(predictions)),
+        (LIMITS_HEADING, "limits"): tuple(limit_tables(predictions)),
     }
-    return tuple(Section(title, tables=found) for title, found in tables.items() if found)
+    bars = beyond.bars
+    for (title, key), tables in found.items():
+        if tables:
+            yield Section(title, tables=tables, key=key, pictures=bars)
+            bars = ()
 
 
 def _question(predictions: Sequence[Prediction]) -> Iterator[str]:
@@ -278,41 +343,6 @@ def _question(predictions: Sequence[Prediction]) -> Iterator[str]:
         kind = describe_interval_kind(model)
         interval = kind if is_published(model) else f"{first.level:.0%}, {kind}"
         yield f"Timing: {describe_timing(first.timing)}. Model: {model}. Interval: {interval}."
-
-
-def estimate_table(predictions: Sequence[Prediction]) -> Table:
-    """Return one row per GPU, the fastest first: time, interval, limiter and the largest terms with their shares."""
-    rows = tuple(
-        (p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter), _largest_terms(p))
-        for p in sorted(predictions, key=lambda p: p.seconds)
-    )
-    is_guess = all(p.evidence and p.evidence.limits for p in predictions)
-    return Table(("GPU", "time", head_interval(predictions), *(_GUESSED if is_guess else _LIMITED)), rows)
-
-
-def _largest_terms(p: Prediction) -> str:
-    if p.evidence and p.evidence.limits:
-        likely = p.evidence.limits[:_MOST_TERMS]
-        return ", ".join(f"{limit.resource} {describe_percent(limit.probability)}" for limit in likely)
-    ranked = sorted(p.terms, key=lambda term: -term.seconds)[:_MOST_TERMS]
-    return ", ".join(f"{term.name} {describe_part(term.seconds, p.seconds)}" for term in ranked)
-
-
-def _estimate_tables(forecast: Forecast) -> tuple[Table, ...]:
-    """Return a table per launch, and one more for each further model: its forecasts are not compared with others."""
-    return tuple(estimate_table(contest.predictions) for found in contests(forecast) for contest in found)
-
-
-def index_of(case: Case | TimedCase | FeatureCase | OperatorCase) -> int:
-    """Return the number of a case's launch."""
-    match case:
-        case TimedCase():
-            return case.timed.index
-        case FeatureCase():
-            return case.index
-        case OperatorCase():
-            return case.operator.index
-    return case.profile.index
 
 
 def _operator_sections(cases: list[OperatorCase]) -> list[Section]:
@@ -337,92 +367,6 @@ def _feature_sections(cases: list[FeatureCase]) -> list[Section]:
     return [Section(f"Evidence: {row.kernel} (launch {row.index})", (sentence,))]
 
 
-def _launch_sections(cases: list[Case]) -> list[Section]:
-    if not cases:
-        return []
-    profile = cases[0].profile
-    label = f"{profile.kernel} (launch {profile.index})"
-    return [
-        Section(f"Parallelism and workload: {label}", _workload(cases), _occupancy_tables(cases)),
-        Section(f"Operation counts: {label}", (describe_sampling(profile),), _work_tables(profile)),
-        Section(f"Memory traffic: {label}", tables=(_traffic_table(profile),)),
-    ]
-
-
-def _workload(cases: list[Case]) -> tuple[str, ...]:
-    p = cases[0].profile
-    blocks, threads = math.prod(p.grid), math.prod(p.block)
-    text = f"Grid {p.grid} is {blocks} blocks; block {p.block} is {threads} threads in {-(-threads // 32)} warps."
-    if p.mix is None:
-        return (text,)
-    lanes = f"On average {p.mix.active_lanes:.1f} of 32 lanes of a warp instruction are active"
-    split = describe_count(p.mix.divergent_branches)
-    return (
-        text,
-        f"{lanes}; {split} branches split a warp; warps arrive {describe_count(p.mix.barriers)} times at barriers.",
-    )
-
-
-def _occupancy_tables(cases: list[Case]) -> tuple[Table, ...]:
-    rows = []
-    for case in cases:
-        request, resources = block_request_of(case.profile), case.profile.resources
-        if request is None or resources is None:
-            return ()
-        found = occupancy(request, case.gpu.architecture)
-        waves = math.prod(case.profile.grid) / max(1, found.blocks_per_sm * case.gpu.sm_count)
-        rows.append(
-            (
-                case.gpu.name, resources.architecture, str(resources.registers_per_thread),
-                f"{request.shared_bytes} B", f"{resources.spill_store_bytes + resources.spill_load_bytes} B",
-                str(found.blocks_per_sm), f"{found.fraction:.0%}", found.limiter.value, f"{waves:.2f}",
-            )
-        )  # fmt: skip
-    limits = ("blocks per SM", "occupancy", TextColumn("limited by"), "waves")
-    return (Table(("GPU", "code", "registers", "shared", "spills", *limits), tuple(rows)),)
-
-
-def _work_tables(profile: KernelProfile) -> tuple[Table, ...]:
-    counts = profile.counts
-    rows = (
-        ("FP32 (a fused multiply-add is 2)", describe_count(counts.get(named.FP32_FLOPS), "FLOP")),
-        ("FP64", describe_count(counts.get(named.FP64_FLOPS), "FLOP")),
-        ("FP16 and BF16", describe_count(counts.get(named.FP16_FLOPS), "FLOP")),
-        ("special functions and divisions", describe_count(counts.get(named.SPECIAL_OPS))),
-        ("integer", describe_count(counts.get(named.INTEGER_OPS))),
-        ("control", describe_count(counts.get(named.CONTROL_OPS))),
-    )
-    tables = [Table(("operations of all threads", "count"), rows)]
-    if profile.mix is not None:
-        kinds = profile.mix.kinds[:_MOST_INSTRUCTION_KINDS]
-        tables.append(
-            Table(
-                ("PTX instruction", "by threads", "by warps"),
-                tuple(
-                    (k.kind, describe_count(k.thread_instructions), describe_count(k.warp_instructions)) for k in kinds
-                ),
-            )
-        )
-    return tuple(tables)
-
-
-def _traffic_table(profile: KernelProfile) -> Table:
-    counts = profile.counts
-    rows = (
-        ("global load requests (warps)", describe_count(counts.get(named.GLOBAL_LOAD_REQUESTS))),
-        ("global store requests (warps)", describe_count(counts.first(named.GLOBAL_WRITES))),
-        ("32-byte sectors loaded", describe_count(counts.get(named.GLOBAL_LOAD_SECTORS))),
-        ("32-byte sectors stored", describe_count(counts.first(named.GLOBAL_SECTORS_WRITTEN))),
-        ("bytes that threads ask for", describe_count(counts.get(named.GLOBAL_BYTES_REQUESTED), "B")),
-        ("distinct bytes touched (working set)", describe_count(counts.get(named.GLOBAL_BYTES_TOUCHED), "B")),
-        ("DRAM bytes, each sector once", describe_count(dram_bytes_of_launch(counts), "B")),
-        ("shared-memory requests (warps)", describe_count(counts.get(named.SHARED_REQUESTS))),
-        ("atomic operations (threads)", describe_count(counts.get(named.ATOMIC_THREADS))),
-        ("thread-private memory", describe_count(counts.get(named.LOCAL_BYTES_REQUESTED), "B")),
-    )
-    return Table(("memory", "count"), rows)
-
-
 def _gpu_table(gpus: list[GPU]) -> Table:
     heading = ("GPU", "SMs", "clock", "peak FP32", "peak FP64", "DRAM peak", "DRAM sustained", "L2")
     unique = {gpu.id: gpu for gpu in gpus}.values()
@@ -442,96 +386,3 @@ def _gpu_row(gpu: GPU) -> tuple[str, ...]:
         f"{rate.bytes_per_s / GIGA:.4g} GB/s{source}" if rate else "unknown",
         f"{gpu.l2_bytes / KIB:.0f} KiB" if gpu.l2_bytes else "unknown",
     )
-
-
-#: Caveats that are one sentence for several subjects.
-_OF_SEVERAL = {CaveatKind.MICROARCHITECTURE_NOT_MEASURED}
-#: Sentences of one kind that are printed; of more, the last one says how many there are.
-_MOST_OF_A_KIND = 3
-
-
-@dataclass(slots=True)
-class _Note:
-    """A caveat, and what it is true of."""
-
-    caveat: Caveat
-    gpus: dict[str, None]
-    subjects: dict[str, None]
-
-    def text(self, everyone: int, most: int | None) -> str:
-        """Return its sentence, behind the GPUs unless these are all; ``most``: GPUs that are named, None for all."""
-        text = describe_caveat(replace(self.caveat, subject=all_of([*self.subjects])))
-        if len(self.gpus) == everyone:
-            return text
-        return with_gpus(text, tuple(self.gpus), len(self.gpus) if most is None else most)
-
-
-def notes_of(forecast: Forecast, *, names_all: bool = False) -> list[str]:
-    """Return each caveat once, with the GPUs that it concerns unless it concerns all.
-
-    Of many GPUs, and of many sentences of one kind, some are given; ``names_all`` gives all.
-    """
-    everyone = len({p.gpu for p in forecast.predictions})
-    notes: dict[str, _Note] = {}
-    for p in forecast.predictions:
-        for caveat in p.caveats:
-            is_shared = caveat.kind in _OF_SEVERAL
-            text = describe_caveat(replace(caveat, subject="") if is_shared else caveat)
-            note = notes.setdefault(text, _Note(caveat, {}, {}))
-            note.gpus[p.gpu] = None
-            note.subjects[caveat.subject] = None
-    by_kind: dict[CaveatKind, list[_Note]] = {}
-    for note in notes.values():
-        by_kind.setdefault(note.caveat.kind, []).append(note)
-    texts = [text for of_kind in by_kind.values() for text in _texts_of_kind(of_kind, everyone, names_all=names_all)]
-    texts += [
-        f"Refused: {r.kernel} (launch {r.launch}){f' on {r.gpu}' if r.gpu else ''}: {r.reason}"
-        for r in forecast.refused
-    ]
-    return texts
-
-
-def _texts_of_kind(notes: Sequence[_Note], everyone: int, *, names_all: bool) -> list[str]:
-    if names_all or len(notes) <= _MOST_OF_A_KIND:
-        return [note.text(everyone, None if names_all else MOST_GPUS) for note in notes]
-    gpus = dict.fromkeys(gpu for note in notes[1:] for gpu in note.gpus)
-    others = (
-        f"{len(notes) - 1} more of this kind, with other numbers, for {len(gpus)} GPUs: --verbose or --json has them."
-    )
-    return [f"{notes[0].text(everyone, MOST_GPUS)} {others}"]
-
-
-def render_html(document: Document, pictures_svg: Sequence[str]) -> str:
-    """Return a report as one HTML text; every text of the user's is escaped, nothing is loaded from elsewhere."""
-    from jinja2 import Environment  # noqa: PLC0415  only reports need it
-    from markupsafe import Markup  # noqa: PLC0415
-
-    environment = Environment(autoescape=True, finalize=_shown)
-    template = files("kerncast.report").joinpath("templates", "report.html").read_text(encoding="utf-8")
-    # The pictures are made by us, from numbers and escaped names.
-    pictures = [Markup(picture) for picture in pictures_svg]  # noqa: S704
-    return environment.from_string(template).render(document=document, pictures=pictures)
-
-
-def _shown(value: Any) -> Any:
-    """Return what a page shows of a value; it is escaped after that, but for our pictures."""
-    return printable_lines(value) if type(value) is str else value
-
-
-def render_markdown(document: Document) -> str:
-    """Return a report as Markdown text."""
-    parts = [f"# {markdown_text(document.title)}"]
-    for section in document.sections:
-        parts += _render_section(section)
-    return "\n\n".join(parts) + "\n"
-
-
-def _render_section(section: Section) -> list[str]:
-    parts = [f"## {markdown_text(section.title)}"]
-    parts += [("- " if section.is_list else "") + markdown_text(paragraph) for paragraph in section.paragraphs]
-    return parts + [_render_table(table) for table in section.tables]
-
-
-def _render_table(table: Table) -> str:
-    lines = [table.heading, tuple("---" for _ in table.heading), *table.rows]
-    return "\n".join("| " + " | ".join(markdown_text(cell) for cell in line) + " |" for line in lines)

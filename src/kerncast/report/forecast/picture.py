@@ -1,14 +1,20 @@
 """The pictures of a forecast: its times, its rooflines, and where a run was measured, bars."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
 from kerncast.profiles import KernelRoofline
+from kerncast.report.page.fragments import drawn
 from kerncast.report.pictures.colours import limit_colour
-from kerncast.report.pictures.forecast_roofline import draw_forecast_rooflines, forecast_roofline_csv, rooflines_of
+from kerncast.report.pictures.forecast_roofline import (
+    describe_nearness,
+    draw_forecast_rooflines,
+    forecast_roofline_csv,
+    rooflines_of,
+)
 from kerncast.report.pictures.picture_files import drawing, svg_text
 from kerncast.report.pictures.projection import draw_projection, projection_csv
 from kerncast.report.pictures.roofline import draw_rooflines, drawable, roofline_csv, rooflines_of_cases
@@ -16,6 +22,7 @@ from kerncast.report.words import describe_interval_kind, describe_limiter, is_p
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.figure import Figure
 
 _MOST_LAUNCHES = 12
@@ -104,11 +111,36 @@ def _carried(forecast: Forecast) -> tuple[KernelRoofline, ...]:
     return found if drawable(found) else ()
 
 
-def pictures_svg(forecast: Forecast) -> tuple[str, ...]:
-    """Return each picture that there is something to draw for."""
-    figures = (
-        draw_forecast(forecast.predictions),
-        draw_roofline(forecast),
-        draw_projection(forecast.predictions),
-    )
-    return tuple(svg_text(figure) for figure in figures if figure is not None)
+#: GPUs of which a page draws the roofline.
+_MOST_ROOFLINES = 4
+
+
+def page_rooflines(forecast: Forecast) -> "tuple[tuple[str, Markup], ...]":
+    """Return the rooflines of a page with their titles, the one of the fastest GPU first; one panel each."""
+    carried = _carried(forecast)
+    if carried:
+        return tuple((title, drawn(svg_text(figure))) for title, figure in _each_carried(carried))
+    fastest_first = sorted(rooflines_of(forecast), key=lambda each: each.seconds)
+    by_launch = {each.launch: each for each in reversed(fastest_first)}
+    is_one = len(by_launch) == 1
+    shown = fastest_first if is_one else sorted(by_launch.values(), key=lambda each: -each.seconds)
+    found = []
+    for each in shown[:_MOST_ROOFLINES]:
+        figure = draw_forecast_rooflines([each])
+        name = each.gpu if is_one else f"{each.kernel} (launch {each.launch}) on {each.gpu}"
+        if figure is not None:
+            found.append((f"{name}: {describe_nearness(each)}", drawn(svg_text(figure))))
+    return tuple(found)
+
+
+def _each_carried(carried: Sequence[KernelRoofline]) -> "Iterator[tuple[str, Figure]]":
+    for gpu, group in groupby(carried, key=lambda each: each.gpu):
+        figure = draw_rooflines(list(group))
+        if figure is not None:
+            yield gpu, figure
+
+
+def page_bars(forecast: Forecast) -> "tuple[Markup, ...]":
+    """Return the bars of measured and forecast times, where a run was carried over."""
+    figure = draw_projection(forecast.predictions)
+    return () if figure is None else (drawn(svg_text(figure)),)

@@ -12,7 +12,7 @@ from kerncast.models import Case, FeatureCase, TimedCase
 from kerncast.models.operators.operator_work import OperatorCase
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals
-from kerncast.report.forecast.document import (
+from kerncast.report.forecast.forecast_tables import (
     EVIDENCE_HEADING,
     LIMITS_HEADING,
     estimate_table,

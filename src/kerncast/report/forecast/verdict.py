@@ -1,7 +1,7 @@
 """What a forecast comes to, before anything else is read: which GPU, how long, how sure, what limits, what to do."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -12,15 +12,18 @@ from kerncast.models.energy import LEVEL
 from kerncast.models.operators.operator_work import OperatorCase
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals
+from kerncast.report.tables import Fact
 from kerncast.report.words import (
     OPERATORS,
     advise,
     advise_operator,
     describe_interval,
+    describe_interval_kind,
     describe_limiter,
     describe_percent,
     describe_probability,
     describe_range,
+    head_interval,
     some_of,
 )
 from kerncast.studies.comparing.contenders import fastest_of
@@ -88,6 +91,40 @@ def verdict(found: Sequence[Contest]) -> str:
         else ""
     )
     return f"{head}{_next_step(best)}{note}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The verdict in the parts that a page shows one below the other."""
+
+    headline: str
+    lead: tuple[str, ...]
+    tiles: tuple[Fact, ...]
+
+
+def answer(forecast: Forecast) -> Answer:
+    """Return what a forecast comes to; of several launches, what they take together."""
+    of_launches = contests(forecast)
+    if len(of_launches) > 1 or any(p.count > 1 for p in forecast.predictions):
+        head, *rest = verdict_together(forecast, is_partial=bool(forecast.refused))
+        time, _, where = head.partition(" (")
+        headline = f"{time} on {where.partition(') on ')[2].partition(',')[0].rstrip('.')}"
+        return Answer(headline, (head, *rest), ())
+    (found,) = of_launches
+    best = found[0].predictions[0]
+    headline = f"{format_seconds(best.seconds, _DIGITS)} on {best.gpu}"
+    return Answer(headline, (verdict(found),), tuple(_tiles(found[0])))
+
+
+def _tiles(contest: Contest) -> Iterator[Fact]:
+    best, *rest = contest.predictions
+    yield Fact(head_interval([best]), describe_interval(best), describe_interval_kind(best.model))
+    yield Fact("Perhaps limited by" if _is_guess(best) else "Limited by", describe_limiter(best.limiter))
+    if contest.fastest:
+        sure = describe_probability(contest.fastest[0])
+        yield Fact("Fastest with probability", sure, f"of {len(contest.predictions)} GPUs; next: {_named(rest[0])}")
+    elif rest:
+        yield Fact("Next", format_seconds(rest[0].seconds, _DIGITS), rest[0].gpu)
 
 
 def _alone(p: Prediction) -> str:

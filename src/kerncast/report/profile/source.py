@@ -92,7 +92,7 @@ def annotated_lines(profile: KernelProfile, sources: Sequence[SourceText]) -> It
 
 def _annotated(counts: dict[int, LineCount], text: Sequence[str] | None, everything: Count) -> Iterator[str]:
     before = 0
-    for number in sorted(counts) if text is None else _shown(list(counts), len(text)):
+    for number in sorted(counts) if text is None else shown_lines(list(counts), len(text)):
         if text is not None and before and number > before + 1:
             yield f"{'⋮':>{_NUMBER_COLUMNS}}"
         source = text[number - 1] if text is not None and number <= len(text) else ""
@@ -111,7 +111,8 @@ def _place_of(file: str, launch: Launch) -> Path | None:
     return next(filter(is_file, places), None)
 
 
-def _shown(numbers: Sequence[int], length: int) -> list[int]:
+def shown_lines(numbers: Sequence[int], length: int) -> list[int]:
+    """Return the numbers of the lines to show of a text: those given, and some around each."""
     near = {n for number in numbers for n in range(number - _CONTEXT, number + _CONTEXT + 1)}
     return sorted({n for n in near if 1 <= n <= length} | set(numbers))
 

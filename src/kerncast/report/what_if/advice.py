@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kerncast.report.as_json import fields_of
-from kerncast.report.forecast.document import Section
+from kerncast.report.page.pages import Section
 from kerncast.report.tables import Table, TextColumn, print_notes, print_table
 from kerncast.report.words import describe_limiter
 from kerncast.studies.sensitivity.lifting import Advice, Cause, Gain, LineGain

@@ -1,20 +1,23 @@
 """Elasticities as tables, sentences, JSON and a page."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from kerncast.gpu import GPU
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
-from kerncast.report.forecast.document import Document, Section
+from kerncast.report.page.pages import Document, Section
 from kerncast.report.tables import Table, TextColumn, print_notes, print_table
 from kerncast.report.what_if.advice import advice_fields, advice_sections, print_advice
 from kerncast.report.words import describe_caveat, describe_limiter, describe_percent, describe_range
 from kerncast.studies.sensitivity.elasticities import Elasticity, Kind, Sensitivity, Study
 from kerncast.studies.sensitivity.lifting import Advice
 from kerncast.units import MEGA, format_seconds
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 PARAMETERS = {
     "sm_count": "number of SMs",
@@ -193,11 +196,11 @@ def print_sensitivity(study: Study, advice: Sequence[Advice], console: Console) 
     print_notes(notes_of_study(study), console)
 
 
-def sensitivity_document(study: Study, advice: Sequence[Advice]) -> Document:
-    """Return the page of a sensitivity study of at least one launch."""
+def sensitivity_document(study: Study, advice: Sequence[Advice], picture: "Markup") -> Document:
+    """Return the page of a sensitivity study of at least one launch, with its tornado."""
     found = study.found
     by_launch = {each.launch: each for each in advice}
-    sections: list[Section] = []
+    sections: list[Section] = [Section("What the time follows", key="tornado", pictures=(picture,))]
     for each in found:
         title = title_of(each)
         said = (_forecast_line(each), headline(each), _EXPLANATION)
@@ -205,7 +208,7 @@ def sensitivity_document(study: Study, advice: Sequence[Advice]) -> Document:
         sections.append(Section(f"What to ask of a GPU: {title}", tuple(recommendations(each)), is_list=True))
         if len(each.launches) == 1 and each.launches[0] in by_launch:
             sections += advice_sections(by_launch[each.launches[0]])
-    sections.append(Section("Caveats", tuple(notes_of_study(study)), is_list=True))
+    sections.append(Section("Caveats", tuple(notes_of_study(study)), is_list=True, key="caveats"))
     names = ", ".join(dict.fromkeys(each.name for each in found if len(each.launches) == 1))
     return Document(f"What would make {names} faster on {found[0].gpu.name}", tuple(sections))
 
