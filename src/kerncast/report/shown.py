@@ -18,7 +18,7 @@ from kerncast.report.comparison.comparison_table import (
     time_table,
     verdict,
 )
-from kerncast.report.forecast.document import (
+from kerncast.report.forecast.forecast_tables import (
     estimate_table,
     evidence_tables,
     is_sum_of_operators,

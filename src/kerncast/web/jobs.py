@@ -68,7 +68,7 @@ class Workshop:
             self._folder = tempfile.TemporaryDirectory(prefix="kerncast-", ignore_cleanup_errors=True)
             ours, its = socket.socketpair()
             with its:
-                self._process = subprocess.Popen(  # noqa: ASYNC220  a module of ours, which starts at once
+                self._process = subprocess.Popen(  # noqa: ASYNC220, S603  a module of ours, which starts at once
                     [sys.executable, "-P", "-m", "kerncast.web.warm", self._folder.name],
                     stdin=its.fileno(),
                     env=environment_of_children(),

@@ -1,9 +1,10 @@
 """The process that stays warm: it has loaded compilers, executor and simulator, and forks for each question.
 
 Run as ``python -m kerncast.web.warm FOLDER`` with a Unix socket for stdin, through which the server hands it one socket
-per question. The folder is for sources; the server removes it. A fork reads its question from there, so that nothing of a question stays here. The fork works as a command
-does: what it compiles, executes and simulates runs in forks of its own with limits (``kerncast.child_process``). When
-the server closes the socket, the fork ends, and all that it has started ends with it.
+per question. The folder is for sources; the server removes it. A fork reads its question from there, so that nothing of
+a question stays here. The fork works as a command does: what it compiles, executes and simulates runs in forks of its
+own with limits (``kerncast.child_process``). When the server closes the socket, the fork ends, and all that it has
+started ends with it.
 """
 
 import hashlib

@@ -24,7 +24,7 @@ from kerncast.prediction import Prediction
 from kerncast.printable import printable_lines
 from kerncast.profiles import KernelProfile
 from kerncast.replaced_file import replacing
-from kerncast.report.forecast.document import notes_of
+from kerncast.report.forecast.forecast_tables import notes_of
 from kerncast.report.forecast.verdict import verdicts
 from kerncast.report.pictures.colours import limit_colour
 from kerncast.report.profile.sections import STALLS
@@ -258,10 +258,13 @@ def _row(p: Prediction, case: Case) -> Row:
 
 
 def _report(forecast: Forecast) -> ReportTold:
-    from kerncast.report.forecast.document import build_document, render_html  # noqa: PLC0415  rarely asked for
-    from kerncast.report.forecast.picture import pictures_svg  # noqa: PLC0415
+    from kerncast.forecast.closer_look import look_closer  # noqa: PLC0415  rarely asked for
+    from kerncast.report.forecast.document import Beyond, build_document  # noqa: PLC0415
+    from kerncast.report.forecast.picture import page_rooflines  # noqa: PLC0415
+    from kerncast.report.page.pages import render_html  # noqa: PLC0415
 
-    return ReportTold(render_html(build_document(forecast), pictures_svg(forecast)))
+    beyond = Beyond(look_closer(forecast, Means(BUDGET, apart=True)), rooflines=page_rooflines(forecast))
+    return ReportTold(render_html(build_document(forecast, beyond)))
 
 
 def _explained(work: _Work, forecast: Forecast) -> Iterator[Answer]:
