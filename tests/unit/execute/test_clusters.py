@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerncast.caveats import CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.errors import IllegalAddress, KernelFault, LaunchError
 from kerncast.execute import Budget, execute
@@ -86,7 +87,7 @@ __global__ void tells_late(int *out) {
   cluster.sync();
   if (cluster.block_rank() == 0) return;
 #pragma unroll 1
-  for (int i = 0; i < 2000; ++i) out[0] = i;
+  for (int i = 0; i < 2000; ++i) *(volatile int *)out = i;
   asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, 0;"
                " mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(at));
   out[1] = 1;
@@ -181,11 +182,11 @@ def test_a_block_that_has_left_cannot_be_read() -> None:
     assert "k.cu:" in str(caught.value.where)
 
 
-def test_an_arrival_in_a_block_that_has_left_is_a_caveat(engine: EngineName) -> None:
-    where = _in_clusters((2, 1, 1), 2, 32, out="i32[2] zeros")
-    trace, _ = execute(replace(_kernel("tells_late"), architecture="sm_90"), where, WholeGrid(), engine=engine)
+@pytest.mark.usefixtures("engine")
+def test_an_arrival_in_a_block_that_has_left_is_a_caveat() -> None:
+    trace = run(_kernel("tells_late"), _in_clusters((2, 1, 1), 2, 32, out="i32[2] zeros"))
     assert trace.memory["out"].tolist() == [1999, 1]
-    assert [each.kind for each in trace.remarks] == [CaveatKind.LATE_ARRIVAL]
+    assert CaveatKind.LATE_ARRIVAL in {each.kind for each in trace.remarks}
 
 
 @pytest.mark.usefixtures("engine")
