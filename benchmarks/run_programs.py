@@ -85,6 +85,7 @@ def _compile(launch: Launch, architecture: str) -> CompiledKernel:
         kernel=launch.kernel,
         defines=launch.defines,
         include_dirs=launch.include_dirs,
+        standard=launch.standard,
     )
     return compile_request(request).kernels[0]
 

@@ -177,13 +177,14 @@ tcgen05.ld.sync.aligned.32x32b.x16.b32 {listed("d", 16)}, [%tw]; {stored(16)}
 
 
 @ENGINES
-def test_a_barrier_tells_that_products_are_done(engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", ["", ".multicast::cluster"])
+def test_a_barrier_tells_that_products_are_done(engine: str, to: str, tmp_path: Path) -> None:
     descriptor, image = Tile(128).image(encoded("f16", np.ones((128, 16))))
     body = f"""
 @%first mbarrier.init.shared::cta.b64 [49136], 1; bar.sync 0; mov.b64 %da, {blackwell(descriptor)};
 mov.b32 %id, {instruction_descriptor(128, 16, (1, 0, 0))};
 @%first tcgen05.mma.cta_group::1.kind::f16 [%tm], %da, %da, %id, 0;
-@%first tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [49136];
+@%first tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster{to}.b64 [49136]{", 1" if to else ""};
 wait: mbarrier.try_wait.parity.shared::cta.b64 %p, [49136], 0; @!%p bra wait;
 tcgen05.fence::after_thread_sync; tcgen05.ld.sync.aligned.32x32b.x1.b32 %d0, [%tw]; {stored(1)}
 """

@@ -179,6 +179,14 @@ def test_constant_expressions_stay_and_are_reported(tmp_path: Path) -> None:
     assert code.has_unannotated
 
 
+def test_a_function_that_is_only_asked_for_its_type_stays(tmp_path: Path) -> None:
+    text = "template <int n> struct V { static auto zero() { return n; } using T = decltype(zero()); };"
+    code = stripped(text + " auto other() { return 1; }", tmp_path)
+    assert b"zero() { return n; }" in code.text
+    assert b"other" not in code.text
+    assert code.has_unannotated
+
+
 def test_members_defined_outside_their_class_template_go_with_their_heads(tmp_path: Path) -> None:
     text = """template <class T> struct Box { T v; int host() const; template <class U> Box(U u); };
 template <class T> inline int Box<T>::host() const { return 1; }

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerncast.caveats import CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.errors import IllegalAddress, KernelFault, LaunchError
 from kerncast.execute import Budget, execute
@@ -77,6 +78,19 @@ __global__ void leaves(int *out) {
   if (cluster.block_rank() == 0) return;
 #pragma unroll 1
   for (int i = 0; i < 2000; ++i) out[0] = *(volatile int *)cluster.map_shared_rank(&value, 0);
+}
+__global__ void tells_late(int *out) {
+  __shared__ unsigned long long bar;
+  cg::cluster_group cluster = cg::this_cluster();
+  unsigned at = (unsigned)__cvta_generic_to_shared(&bar);
+  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(at));
+  cluster.sync();
+  if (cluster.block_rank() == 0) return;
+#pragma unroll 1
+  for (int i = 0; i < 2000; ++i) *(volatile int *)out = i;
+  asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, 0;"
+               " mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(at));
+  out[1] = 1;
 }
 __global__ void deserts(int *out) {
   cg::cluster_group cluster = cg::this_cluster();
@@ -166,6 +180,13 @@ def test_a_block_that_has_left_cannot_be_read() -> None:
     with pytest.raises(IllegalAddress, match="rank 0 in its cluster, which has ended") as caught:
         run(_kernel("leaves"), _in_clusters((2, 1, 1), 2, 32, out="i32[1] zeros"))
     assert "k.cu:" in str(caught.value.where)
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_arrival_in_a_block_that_has_left_is_a_caveat() -> None:
+    trace = run(_kernel("tells_late"), _in_clusters((2, 1, 1), 2, 32, out="i32[2] zeros"))
+    assert trace.memory["out"].tolist() == [1999, 1]
+    assert CaveatKind.LATE_ARRIVAL in {each.kind for each in trace.remarks}
 
 
 @pytest.mark.usefixtures("engine")

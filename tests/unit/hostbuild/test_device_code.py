@@ -61,10 +61,12 @@ def test_only_kernels_without_a_name_need_it() -> None:
     assert needs_clang(b"\0_ZN3cub17CUB_200802_SM_89031__device_stub__DeviceScanKernelINS0_\0")
     assert needs_clang(b"\0_Z20__device_stub__applyIZ4mainEUliE_EvPiT_\0")
     assert needs_clang(b"\0_ZN7cutlassL21__device_stub__KernelINS_4gemm6kernel4GemmEEEvNT_6ParamsE\0")
+    assert needs_clang(b"\0_Z26__device_stub__gemm_deviceIN4cute5tupleIJiiiEEEEvT_\0")
+    assert needs_clang(b"\0_Z21__device_stub__kernelI6ConfigIXtl4SizeLi64EEEEEvv\0")
     assert not needs_clang(b"\0_Z20__device_stub__scalePf\0_ZN3cub9BlockLoadE\0")
 
 
 def test_a_newer_architecture_than_clang_knows_is_that_of_the_next_older_one() -> None:
     words = device_command(toolchain().cuda, 103)
-    assert "--cuda-gpu-arch=sm_101" in words
+    assert "--cuda-gpu-arch=sm_101a" in words
     assert "--cuda-host-only" not in words
