@@ -93,6 +93,19 @@ def test_several_launches_and_their_total(kerncast: Run, tmp_path: Path) -> None
     assert "Total" in kerncast("predict", "two.toml", "--gpu", "t4").stdout
 
 
+def test_versions_stand_in_one_report(kerncast: Run, tmp_path: Path) -> None:
+    """A version that is forecast pairs by place; as fast as itself, with the same exit status as a file of times."""
+    ask = ("predict", DECLARED, "--gpu", "TITAN V", "--model", "template")
+    assert kerncast(*ask, "--compare-to", DECLARED, "--report", "r.html").returncode == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "As fast as before on TITAN V" in page
+    assert 'id="change"' in page
+    assert "--compare-to" in page  # the command
+    done = kerncast(*ask, "--compare-to", "none.toml", "--report", "r.html")
+    assert (done.returncode, "none.toml" in done.stderr) == (2, True)
+    assert kerncast(*ask, "--advice").returncode == 2
+
+
 @pytest.mark.parametrize(("name", "start"), [("r.html", "<!DOCTYPE html>"), ("r.md", "# Forecast of gpuSD")])
 def test_reports_are_written(kerncast: Run, tmp_path: Path, name: str, start: str) -> None:
     assert kerncast("predict", KERNELS / "gpusd.toml", "--gpu", "TITAN V", "--report", name).returncode == 0

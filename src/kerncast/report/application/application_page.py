@@ -25,7 +25,7 @@ from kerncast.report.forecast.document import (
 from kerncast.report.forecast.forecast_tables import notes_of
 from kerncast.report.page.fragments import Bar, Lane, Part, Stack, interval_bars, stacks, timeline
 from kerncast.report.page.pages import Document, Section
-from kerncast.report.pictures.colours import FAINT, LIMITS, series_colours
+from kerncast.report.pictures.colours import FAINT, LIMITS, REST, series_colours
 from kerncast.report.tables import Fact, Table, TextColumn
 from kerncast.report.words import describe_percent, describe_range
 from kerncast.units import format_seconds
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _MOST_NAMED, _OTHERS = 6, "other kernels"
-_REST_COLOUR, _IDLE_COLOUR = FAINT, "#c3cad1"
 _COPY_COLOUR = LIMITS["fma"]
 _COPIES = {EventKind.COPY, EventKind.FILL}
 _MOST_LANES, _LONGEST_TITLE = 10, 80
@@ -95,7 +94,7 @@ def _colours(recording: Recording, ranked: Sequence[Application]) -> dict[str, s
             sums[kernel.kernel] = sums.get(kernel.kernel, 0.0) + kernel.seconds
     most = sorted(sums, key=lambda name: -sums[name])[:_MOST_NAMED]
     found = series_colours(most)
-    return found | ({_OTHERS: _REST_COLOUR} if len(sums) > len(most) or recording.library_calls else {})
+    return found | ({_OTHERS: FAINT} if len(sums) > len(most) or recording.library_calls else {})
 
 
 def moments(found: Application) -> tuple[Part, ...]:
@@ -108,7 +107,7 @@ def moments(found: Application) -> tuple[Part, ...]:
     return (
         Part("kernels run", kernels, LIMITS["issue"]),
         Part("only copies run", copies, _COPY_COLOUR),
-        Part("the GPU is idle", idle, _IDLE_COLOUR),
+        Part("the GPU is idle", idle, REST),
     )
 
 
@@ -129,7 +128,7 @@ def _time_section(ranked: Sequence[Application], colours: dict[str, str]) -> Sec
 def _by_kernel(found: Application, colours: dict[str, str]) -> tuple[Part, ...]:
     named = [Part(each.kernel, each.seconds, colours[each.kernel]) for each in found.kernels if each.kernel in colours]
     rest = sum(each.seconds for each in found.kernels if each.kernel not in colours)
-    return (*named, Part(_OTHERS, rest, _REST_COLOUR)) if rest else tuple(named)
+    return (*named, Part(_OTHERS, rest, FAINT)) if rest else tuple(named)
 
 
 def _timeline_section(recording: Recording, ranked: Sequence[Application], colours: dict[str, str]) -> Section:
@@ -162,7 +161,7 @@ def marks_of(
     found: dict[str, list[tuple[float, float]]] = {}
     step = seconds / _COLUMNS
     for span in spans:
-        colour = colours.get(name_of(recording, span), _REST_COLOUR) if colours else _COPY_COLOUR
+        colour = colours.get(name_of(recording, span), FAINT) if colours else _COPY_COLOUR
         begin, end = float(span["begin"]), float(span["end"])
         marks = found.setdefault(colour, [])
         if marks and begin - marks[-1][1] < step:

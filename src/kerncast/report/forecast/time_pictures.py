@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kerncast.prediction import Prediction
 from kerncast.profiles import WarpStates
 from kerncast.report.page.fragments import Bar, Part, Stack, interval_bars, stacks
-from kerncast.report.pictures.colours import LIMITS, limit_colour
+from kerncast.report.pictures.colours import REST, STATES, limit_colour
 from kerncast.report.profile.sections import STALLS
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import describe_interval_kind, describe_limiter, describe_percent, is_published
@@ -15,12 +15,6 @@ from kerncast.units import format_seconds
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_STATE_COLOURS = {
-    "selected": LIMITS["issue"], "not_selected": "#a8cdf0", "wait": LIMITS["fma"], "math_pipe_throttle": LIMITS["alu"],
-    "short_scoreboard": "#e3b5cf", "mio_throttle": LIMITS["shared"], "long_scoreboard": LIMITS["l2"],
-    "lg_throttle": LIMITS["l1"], "barrier": LIMITS["tensor"], "branch_resolving": LIMITS["xu"],
-}  # fmt: skip
-_REST_COLOUR = "#c3cad1"
 #: States with a smaller part are one.
 _LEAST_STATE = 0.02
 _REST = "latency, and what does not overlap"
@@ -64,7 +58,7 @@ def parts_of(p: Prediction) -> tuple[Part, ...]:
     busy = min(most.seconds, p.seconds - launch) if most else 0.0
     found = [Part(describe_limiter(most.name), busy, limit_colour(most.name))] if most else []
     rest = p.seconds - launch - busy
-    found += [Part(_REST, rest, _REST_COLOUR)] if rest > p.seconds * 1e-3 else []
+    found += [Part(_REST, rest, REST)] if rest > p.seconds * 1e-3 else []
     return (*found, Part(describe_limiter("launch"), launch, limit_colour("launch"))) if launch else tuple(found)
 
 
@@ -78,11 +72,9 @@ def state_parts(seconds: float, found: WarpStates) -> tuple[Part, ...]:
     whole = found.warp_cycles or 1.0
     ranked = sorted(found.states, key=lambda each: -each.warp_cycles)
     shown = [each for each in ranked if each.warp_cycles >= _LEAST_STATE * whole]
-    parts = [
-        Part(state_name(each.state), seconds * each.warp_cycles / whole, _STATE_COLOURS[each.state]) for each in shown
-    ]
+    parts = [Part(state_name(each.state), seconds * each.warp_cycles / whole, STATES[each.state]) for each in shown]
     rest = seconds * (1 - sum(each.warp_cycles for each in shown) / whole)
-    return (*parts, Part("other states", rest, _REST_COLOUR)) if rest > 0 else tuple(parts)
+    return (*parts, Part("other states", rest, REST)) if rest > 0 else tuple(parts)
 
 
 def state_name(state: str) -> str:

@@ -109,7 +109,7 @@ def _steps(high: float) -> list[float]:
     """Return round numbers from 0 to a time.
 
     >>> _steps(9.0)
-    [0.0, 2.0, 4.0, 6.0, 8.0]
+    [0.0, 2.5, 5.0, 7.5]
     """
     rough = high / (_MOST_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(rough))
@@ -174,11 +174,12 @@ def _ink_on(colour: str) -> str:
 
     Source: WCAG 2.2, relative luminance; both have the same contrast at 0.179.
 
-    >>> _ink_on("#e69f00"), _ink_on("#332288")
-    ('#000000', '#ffffff')
+    >>> from kerncast.report.pictures.colours import LIMITS
+    >>> _ink_on(LIMITS["fma"]), _ink_on(LIMITS["latency"])
+    ('black', 'white')
     """
     linear = [(int(colour[place : place + 2], 16) / 255) ** 2.2 for place in (1, 3, 5)]
-    return "#000000" if 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.179 else "#ffffff"
+    return "black" if 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.179 else "white"
 
 
 def _shares(stack: Stack) -> list[dict[str, object]]:

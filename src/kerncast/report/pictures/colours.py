@@ -30,6 +30,14 @@ LIMITS = {
     "launch": _STARTS, "blocks": _STARTS, "grid_barriers": _STARTS, "cluster_barriers": _STARTS,
     "power": _OTHER, "learned": _OTHER,
 }  # fmt: skip
+#: What warps do or wait for: as the resource that they wait for, or lighter where another state has that colour.
+STATES = {
+    "selected": _ISSUE, "not_selected": "#a8cdf0", "wait": _FLOATS, "math_pipe_throttle": _INTEGERS,
+    "short_scoreboard": "#e3b5cf", "mio_throttle": _SHARED, "long_scoreboard": _L2, "lg_throttle": _L1,
+    "barrier": _TENSOR, "branch_resolving": _SPECIAL,
+}  # fmt: skip
+#: What is left of a time, and time in which nothing works.
+REST = "#c3cad1"
 #: What limits the blocks of an SM.
 OCCUPANCY = {
     "warps": _LATENCY, "registers": _FLOATS, "shared_memory": _SHARED, "blocks": _L2, "barriers": _ATOMICS,
