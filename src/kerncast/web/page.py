@@ -16,7 +16,6 @@ from kerncast.bounded_file import OUR_DATA, read_text
 from kerncast.errors import InputError
 from kerncast.gpu import list_gpus, load_gpu
 from kerncast.typed_json import from_json, to_json
-from kerncast.web import fragments
 from kerncast.web.jobs import Workshop
 from kerncast.web.launch_text import hypothetical_text, launch_text, with_launch
 from kerncast.web.pane import Pane

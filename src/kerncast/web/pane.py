@@ -9,7 +9,6 @@ from dataclasses import replace
 from nicegui import background_tasks, ui
 
 from kerncast.units import format_seconds
-from kerncast.web import fragments
 from kerncast.web.jobs import Workshop
 from kerncast.web.questions import (
     Answer,

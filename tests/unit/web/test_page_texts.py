@@ -10,7 +10,6 @@ from kerncast.errors import CompileError, IllegalAddress, InputError
 from kerncast.gpu import load_gpu
 from kerncast.launch import parse_launches
 from kerncast.typed_json import from_json, to_json
-from kerncast.web import fragments
 from kerncast.web.launch_text import hypothetical_text, launch_text, with_launch
 from kerncast.web.questions import Asked, ForecastTold, Hypothetical, LineCost, LinesTold, Part, Problem, Row
 from kerncast.web.work import kernels_in, problem_of
