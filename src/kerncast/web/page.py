@@ -16,6 +16,7 @@ from kerncast.bounded_file import OUR_DATA, read_text
 from kerncast.errors import InputError
 from kerncast.gpu import list_gpus, load_gpu
 from kerncast.typed_json import from_json, to_json
+from kerncast.web import panels
 from kerncast.web.jobs import Workshop
 from kerncast.web.launch_text import hypothetical_text, launch_text, with_launch
 from kerncast.web.pane import Pane
@@ -208,7 +209,7 @@ class Desk:
         self._kept[f"pane {pane.name}"] = to_json(pane.asked)
         told = [each.told for each in self._panes]
         both = len(told) == 2 and told[0] is not None and told[1] is not None
-        self._comparison.set_content(fragments.comparison(told[0], told[1]) if both else "")  # type: ignore[arg-type]
+        self._comparison.set_content(panels.comparison(told[0], told[1]) if both else "")  # type: ignore[arg-type]
         self._comparison.set_visibility(both)
 
     # Files that come and go.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from nicegui import background_tasks, ui
 
 from kerncast.units import format_seconds
+from kerncast.web import panels
 from kerncast.web.jobs import Workshop
 from kerncast.web.questions import (
     Answer,
@@ -155,7 +156,7 @@ class Pane:
             field = self._arguments[each.name]
             label = f"{each.name}: {each.type_text}" if each.type_text else each.name
             label += " (our choice)" if self._chosen.get(each.name) == each.text else ""
-            field.props(f'label="{fragments.text(label)}"')
+            field.props(f'label="{panels.text(label)}"')
             if field.value != each.text:
                 field.set_value(each.text)
 
@@ -218,8 +219,8 @@ class Pane:
                 self._status.set_text(f"{self._short}in {seconds:.2f} s, by a small sample")
             case LinesTold():
                 self._behind.set_visibility(True)
-                self._lines.set_content(fragments.lines(answer, self._asked.source))
-                self._mark(fragments.decorations(answer, self._line_count))
+                self._lines.set_content(panels.lines(answer, self._asked.source))
+                self._mark(panels.decorations(answer, self._line_count))
             case PictureTold():
                 # The picture is ours, made of numbers and escaped names outside the process that runs kernels.
                 self._picture.set_content(answer.svg and f'<h3>Roofline</h3><div class="kc-picture">{answer.svg}</div>')
@@ -237,13 +238,13 @@ class Pane:
         self.told = told
         self._answer.classes(remove="kc-stale")
         self._short = f"{format_seconds(told.rows[0].seconds, 3)} on {told.rows[0].gpu} · answered "
-        self._verdict.set_content(fragments.verdict(told))
-        self._rows.set_content(fragments.rows(told))
+        self._verdict.set_content(panels.verdict(told))
+        self._rows.set_content(panels.rows(told))
         first = self.question().gpus[:1]
         main = next((row for row in told.rows if row.is_hypothetical or row.gpu_id in first), told.rows[0])
-        self._parts.set_content(fragments.resources(main))
-        self._occupancy.set_content(fragments.occupancy(told))
-        self._note_list.set_content(fragments.notes(told))
+        self._parts.set_content(panels.resources(main))
+        self._occupancy.set_content(panels.occupancy(told))
+        self._note_list.set_content(panels.notes(told))
         self._notes.set_visibility(True)
         if self._marks and self._marks[0]["class"] == "kc-error":
             self._mark([])
@@ -252,10 +253,10 @@ class Pane:
     def _show_problem(self, found: Problem) -> None:
         self.told = None
         self._show_nothing()
-        self._verdict.set_content(fragments.problem(found))
+        self._verdict.set_content(panels.problem(found))
         self._set_stale(stale=False)
         self._status.set_text("no answer")
-        self._mark(fragments.error_decorations(found, self._line_count))
+        self._mark(panels.error_decorations(found, self._line_count))
         self._heard(self)
 
     def _show_nothing(self) -> None:

@@ -10,6 +10,7 @@ from kerncast.errors import CompileError, IllegalAddress, InputError
 from kerncast.gpu import load_gpu
 from kerncast.launch import parse_launches
 from kerncast.typed_json import from_json, to_json
+from kerncast.web import panels
 from kerncast.web.launch_text import hypothetical_text, launch_text, with_launch
 from kerncast.web.questions import Asked, ForecastTold, Hypothetical, LineCost, LinesTold, Part, Problem, Row
 from kerncast.web.work import kernels_in, problem_of
@@ -83,9 +84,9 @@ def test_no_text_of_others_is_html() -> None:
     told = ForecastTold(evil, (row,), (evil,), (evil,), evil)
     lines = LinesTold(evil, (LineCost(1, 0.5, evil),), evil)
     for found in (
-        fragments.verdict(told), fragments.rows(told), fragments.resources(row), fragments.occupancy(told),
-        fragments.lines(lines, evil), fragments.notes(told), fragments.comparison(told, told),
-        fragments.problem(Problem(evil, evil, ((1, evil),))),
+        panels.verdict(told), panels.rows(told), panels.resources(row), panels.occupancy(told),
+        panels.lines(lines, evil), panels.notes(told), panels.comparison(told, told),
+        panels.problem(Problem(evil, evil, ((1, evil),))),
     ):  # fmt: skip
         assert found
         assert "<img" not in found
@@ -93,19 +94,19 @@ def test_no_text_of_others_is_html() -> None:
 
 def test_a_comparison_divides_the_times() -> None:
     faster = replace(TOLD, rows=(replace(ROW, seconds=1e-6),))
-    assert "B is 2× faster" in fragments.comparison(TOLD, faster)
-    assert "B is 2× slower" in fragments.comparison(faster, TOLD)
-    assert "equally fast" in fragments.comparison(TOLD, TOLD)
+    assert "B is 2× faster" in panels.comparison(TOLD, faster)
+    assert "B is 2× slower" in panels.comparison(faster, TOLD)
+    assert "equally fast" in panels.comparison(TOLD, TOLD)
 
 
 def test_a_row_stands_at_its_place_on_a_logarithmic_axis() -> None:
     # 2 µs lies in the middle of 1 and 4 µs.
-    assert 'class="kc-dot" style="left:50.00%"' in fragments.rows(TOLD)
+    assert 'class="kc-dot" style="left:50.00%"' in panels.rows(TOLD)
 
 
 def test_lines_that_were_deleted_meanwhile_are_not_marked() -> None:
     told = LinesTold("T4", (LineCost(1, 0.25, "issues"), LineCost(9, 0.75, "")), "the time")
-    (mark,) = fragments.decorations(told, 3)
+    (mark,) = panels.decorations(told, 3)
     assert mark["line"] == 1
     assert mark["attributes"] == {
         "data-cost": "25 %",
