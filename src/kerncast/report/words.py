@@ -812,6 +812,20 @@ def some_of(names: Sequence[str], most: int) -> str:
     return f"{', '.join(names[:most])} and {len(names) - most} others"
 
 
+#: Letters of a kernel's name that a sentence holds; those of CUTLASS have thousands.
+_NAME_LETTERS = 120
+
+
+def describe_name(name: str, most: int = _NAME_LETTERS) -> str:
+    """Return a kernel's name with its middle left out where it is long; its end tells instances of a template apart.
+
+    >>> describe_name("void f<float, 64>(const float *, float *, unsigned long long, int)", 48)
+    'void f<float, 64>(const…*, unsigned long long, int)'
+    """
+    half = (most + 2) // 2
+    return name if len(name) <= 2 * half else f"{name[: half - 2]}…{name[-half - 2 :]}"
+
+
 def all_of(names: Sequence[str]) -> str:
     """Return names as a sentence lists them.
 

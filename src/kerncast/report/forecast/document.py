@@ -53,6 +53,7 @@ from kerncast.report.words import (
     describe_interval,
     describe_interval_kind,
     describe_limiter,
+    describe_name,
     describe_operator,
     describe_times,
     describe_timing,
@@ -91,7 +92,7 @@ def build_document(forecast: Forecast, beyond: Beyond | None = None) -> Document
     """Return the report of a forecast; it must hold at least one prediction."""
     beyond = beyond or Beyond()
     found = answer(forecast)
-    kernels = list(dict.fromkeys(p.kernel for p in forecast.predictions))
+    kernels = list(dict.fromkeys(describe_name(p.kernel) for p in forecast.predictions))
     of_launches = contests(forecast)
     is_one = len(of_launches) == 1
     sections = [

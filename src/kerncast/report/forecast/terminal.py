@@ -31,6 +31,7 @@ from kerncast.report.words import (
     describe_caveat,
     describe_interval,
     describe_limiter,
+    describe_name,
     describe_operator,
     describe_percent,
     describe_sampling,
@@ -56,7 +57,7 @@ def all_launches(predictions: Sequence[Prediction]) -> Table:
     whole = {row["gpu_id"]: row["seconds"] for row in totals(predictions)}
     rows = tuple(
         (
-            str(p.launch), _shortened(p.kernel), p.gpu, format_seconds(p.seconds), describe_interval(p),
+            str(p.launch), describe_name(p.kernel, _NAME_WIDTH), p.gpu, format_seconds(p.seconds), describe_interval(p),
             *(_together(p, whole[p.gpu_id]) if has_counts else ()), limiters[p.limiter],
         )
         for p in predictions
@@ -67,16 +68,6 @@ def all_launches(predictions: Sequence[Prediction]) -> Table:
 def _together(p: Prediction, whole: float) -> tuple[str, str, str]:
     """Return how often a launch occurs, what all of them take, and their share of all launches on the GPU."""
     return str(p.count), format_seconds(p.count * p.seconds), describe_percent(p.count * p.seconds / whole)
-
-
-def _shortened(name: str) -> str:
-    """Return a name with its middle left out; arguments at its end tell instances of a template apart.
-
-    >>> _shortened("void f<float, 64>(const float *, float *, unsigned long long, int)")
-    'void f<float, 64>(const…*, unsigned long long, int)'
-    """
-    half = (_NAME_WIDTH + 2) // 2
-    return name if len(name) <= 2 * half else f"{name[: half - 2]}…{name[-half - 2 :]}"
 
 
 def origins(forecast: Forecast) -> Iterator[str]:
@@ -154,7 +145,7 @@ def _print_launches(forecast: Forecast, console: Console) -> None:
     for found in of_launches:
         first = found[0].predictions[0]
         heading = _heading(cases[first.launch])
-        console.print(f"[bold]{escape(first.kernel)}[/bold]  {escape(heading)}", highlight=False)
+        console.print(f"[bold]{escape(describe_name(first.kernel))}[/bold]  {escape(heading)}", highlight=False)
         if not is_one:
             console.print(escape(verdict(found)), highlight=False)
         for number, contest in enumerate(found):

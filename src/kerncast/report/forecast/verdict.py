@@ -20,6 +20,7 @@ from kerncast.report.words import (
     describe_interval,
     describe_interval_kind,
     describe_limiter,
+    describe_name,
     describe_percent,
     describe_probability,
     describe_range,
@@ -153,7 +154,7 @@ def _takes(p: Prediction) -> str:
     """Return the time on a GPU with its interval, and what limits it."""
     time = f"{format_seconds(p.seconds, _DIGITS)} on {p.gpu} ({describe_interval(p)} at {describe_percent(p.level)})"
     perhaps = "perhaps " if _is_guess(p) else ""
-    return f"{p.kernel} takes {time}, {perhaps}limited by {describe_limiter(p.limiter)}"
+    return f"{describe_name(p.kernel)} takes {time}, {perhaps}limited by {describe_limiter(p.limiter)}"
 
 
 def _next_step(p: Prediction) -> str:
