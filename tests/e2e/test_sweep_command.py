@@ -119,7 +119,7 @@ def test_tuners_files_are_read_back(kerncast: Run, file: Path, tmp_path: Path) -
         ((), "nothing varies"),
         (("--set", "UNROLL=1,2", "--where", "UNROLL>5"), "no combination"),
         (("--set", "UNROLL=1,2", "--where", "UNROL>5"), "UNROL is not set"),
-        (("--set", "UNROLL=1,2", "--line", "l.gif"), "not a name for a picture"),
+        (("--set", "UNROLL=1,2", "--line", "l.gif"), "no place for this output"),
         (("--set", "UNROLL=1,2", "--heat", "h.png"), "needs two parameters"),
         (("--set", "UNROLL=1,2", "--along", "n"), "n does not vary"),
         (("--set", "UNROLL=1,2", "--json", "--csv"), "both given"),

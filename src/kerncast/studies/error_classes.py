@@ -27,7 +27,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "l2": ("l2",),
     "l1": ("l1", "shared", "lsu"),
     "atomics": ("atomics",),
-    "pipes": ("fma", "alu", "imad", "xu", "fp64", "fp16", "tensor", "branch", "uniform", "issue"),
+    "pipes": ("fma", "alu", "imad", "xu", "fp64", "fp16", "tensor", "tensor_memory", "branch", "uniform", "issue"),
     "latency": ("latency",),
     "launch": ("blocks", "launch"),
 }

@@ -76,7 +76,7 @@ def test_an_unknown_keyword_names_the_nearest() -> None:
 def test_fields_of_a_prediction() -> None:
     assert [field.name for field in fields(Prediction)] == [
         "kernel", "launch", "gpu", "gpu_id", "seconds", "low", "high", "level", "timing", "limiter", "terms", "caveats",
-        "model", "transfer", "evidence", "count",
+        "model", "transfer", "evidence", "count", "work",
     ]  # fmt: skip
 
 

@@ -25,7 +25,8 @@ _ISSUE, _LSU, _LATENCY, _STARTS, _OTHER = "#56b4e9", "#44aa99", "#332288", "#888
 LIMITS = {
     "dram": _DRAM, "l2": _L2, "l1": _L1, "shared": _SHARED, "atomics": _ATOMICS,
     "compute": _FLOATS, "fp32": _FLOATS, "fma": _FLOATS, "fp64": _FLOATS, "fp16": _FLOATS, "mixed": _FLOATS,
-    "tensor": _TENSOR, "integer": _INTEGERS, "alu": _INTEGERS, "imad": _INTEGERS, "uniform": _INTEGERS,
+    "tensor": _TENSOR, "tensor_memory": _TENSOR,
+    "integer": _INTEGERS, "alu": _INTEGERS, "imad": _INTEGERS, "uniform": _INTEGERS,
     "branch": _INTEGERS, "special": _SPECIAL, "xu": _SPECIAL, "issue": _ISSUE, "lsu": _LSU, "latency": _LATENCY,
     "launch": _STARTS, "blocks": _STARTS, "grid_barriers": _STARTS, "cluster_barriers": _STARTS,
     "power": _OTHER, "learned": _OTHER,

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from kerncast.profiles import ProfiledLaunch
+from kerncast.report.pictures.colours import REST, SERIES, STATES
 from kerncast.report.pictures.picture_files import drawing, shown_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_ISSUED, _WAITING = "#0072B2", "#D55E00"
 _MOST_BARS = 12
 _LONGEST_NAME = 60
 
@@ -29,7 +29,7 @@ def draw_profile(launch: ProfiledLaunch) -> "Figure":
     with drawing():
         figure = Figure(figsize=(8, 0.9 + 0.32 * max(1, len(ranked))), layout="constrained")
         panel = figure.subplots()
-        colours = [_ISSUED if name == "selected" or found is None else _WAITING for name, _ in ranked]
+        colours = [SERIES[0] if found is None else STATES.get(name, REST) for name, _ in ranked]
         panel.barh([name for name, _ in ranked], [100 * value / whole for _, value in ranked], color=colours)
         panel.set_xlabel(what, fontsize=8)
         panel.set_title(f"{shown_name(profile.kernel, _LONGEST_NAME)}{where}", fontsize=9, loc="left")
