@@ -162,8 +162,8 @@ WARP_STATES = WarpStates(
     resources=tuple(
         ResourceTime(name, 0.9 / (rank + 1))
         for rank, name in enumerate(
-            ("dram", "l2", "l1", "issue", "fma", "alu", "imad", "xu", "lsu", "fp64", "fp16", "tensor", "tensor_memory", "branch",
-             "uniform", "shared", "atomics", "blocks")
+            ("dram", "l2", "l1", "issue", "fma", "alu", "imad", "xu", "lsu", "fp64", "fp16", "tensor", "tensor_memory",
+             "branch", "uniform", "shared", "atomics", "blocks")
         )
     ),
 )  # fmt: skip
