@@ -55,6 +55,15 @@ def instruction_of(event: Whole) -> Whole:
 
 
 @inlined
+def is_of(code: Code, at: Whole, stop: Whole, instruction: Whole) -> bool:
+    """Tell whether the event at a place still belongs to one execution of an instruction."""
+    if at >= stop:
+        return False
+    event = code.events[at]
+    return bool(instruction_of(event) == instruction and operation_of(event) != BASIC_BLOCK)
+
+
+@inlined
 def event_object(event: Whole) -> Whole:
     """Return the number of the mbarrier that an EVENT is of."""
     return event & OBJECT_MASK

@@ -8,12 +8,12 @@ itself, because the others do the same. Fails when: the blocks of a cluster have
 
 from kerncast.models.sm.micro_ops import Group, Memory, Pipe
 from kerncast.models.sm.simulate.chains import (
-    BASIC_BLOCK,
     STORE,
     awaited_phase,
     event_number,
     event_object,
     instruction_of,
+    is_of,
     operation_of,
     resume,
 )
@@ -71,15 +71,6 @@ def happen(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
 
 
 @inlined
-def _is_of(code: Code, at: Whole, stop: Whole, instruction: Whole) -> bool:
-    """Tell whether an event is still of an instruction's execution."""
-    if at >= stop:
-        return False
-    event = code.events[at]
-    return bool(instruction_of(event) == instruction and operation_of(event) != BASIC_BLOCK)
-
-
-@inlined
 def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: Whole) -> None:
     """Change the mbarriers that the events of an instruction name; ``which``: warp, first event, this cycle.
 
@@ -88,7 +79,7 @@ def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: Who
     x, at, now = which
     slot, stop = x // code.derived.warps, state.warps[x].stop
     instruction = instruction_of(code.events[at])
-    while _is_of(code, at, stop, instruction):
+    while is_of(code, at, stop, instruction):
         event = code.events[at]
         at += 1
         if operation_of(event) != EVENT:
@@ -146,7 +137,7 @@ def _copy(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
         if at < 0:
             continue
         instruction = instruction_of(code.events[at])
-        while _is_of(code, at, warp.stop, instruction):
+        while is_of(code, at, warp.stop, instruction):
             event = code.events[at]
             at += 1
             operation = operation_of(event)

@@ -12,7 +12,6 @@ from kerncast.models.sm.micro_ops import Memory
 from kerncast.models.sm.results import Stall
 from kerncast.models.sm.simulate.chains import (
     ATOMIC,
-    BASIC_BLOCK,
     CONTENTION,
     LOAD_UNCACHED,
     LOCAL_LOAD,
@@ -20,6 +19,7 @@ from kerncast.models.sm.simulate.chains import (
     REDUCTION,
     STORE,
     instruction_of,
+    is_of,
     operation_of,
 )
 from kerncast.models.sm.simulate.state import TAG_MASK, WAYS, Code, Op, Real, State, Whole, called, inlined, upward
@@ -337,15 +337,6 @@ def _begin(code: Code, state: State, now: Whole, work: tuple[Real, Real]) -> Rea
 
 
 @inlined
-def _is_of(code: Code, at: Whole, stop: Whole, instruction: Whole) -> bool:
-    """Tell whether an event still belongs to an instruction's access."""
-    if at >= stop:
-        return False
-    event = code.events[at]
-    return bool(instruction_of(event) == instruction and operation_of(event) != BASIC_BLOCK)
-
-
-@inlined
 def _work_of(code: Code, state: State, x: Whole, op: Op) -> tuple[Real, Real, Whole]:
     """Return the cycles that a micro-op's lines and shared accesses take in the load/store queue, and its conflicts."""
     stop = state.warps[x].stop
@@ -355,7 +346,7 @@ def _work_of(code: Code, state: State, x: Whole, op: Op) -> tuple[Real, Real, Wh
         if at < 0:
             continue
         instruction = instruction_of(code.events[at])
-        while _is_of(code, at, stop, instruction):
+        while is_of(code, at, stop, instruction):
             event = code.events[at]
             operation = operation_of(event)
             if operation in (STORE, LOCAL_STORE):
@@ -432,7 +423,7 @@ def _lines(code: Code, state: State, x: Whole, op: Op, times: tuple[Real, Real])
         if at < 0:
             continue
         instruction = instruction_of(code.events[at])
-        while _is_of(code, at, stop, instruction):
+        while is_of(code, at, stop, instruction):
             event = code.events[at]
             operation = operation_of(event)
             if operation == CONTENTION:
