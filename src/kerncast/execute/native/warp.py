@@ -552,10 +552,7 @@ class WarpWriter:
             numbers = {"expected": expected, "arrived": code.executing, "votes": votes,
                        "reduces": integer("i32", kind), "result": integer("i32", target),
                        "instruction": integer("i32", position), "barrier": barrier}  # fmt: skip
-            for name, value in numbers.items():
-                put(emit, value, _WARP, WARP, name)
-            self._stand(code.active, integer(I32, place))
-            emit.give()
+            self._wait_at_barrier(code.active, place, numbers)
         emit.label(skip)
         self._go(place, code.active)
 
@@ -571,10 +568,7 @@ class WarpWriter:
         emit.label(wait)
         numbers = {"arrived": pending, "result": integer("i32", 0), "instruction": integer("i32", position),
                    "barrier": integer("i32", CLUSTER_BARRIER)}  # fmt: skip
-        for name, value in numbers.items():
-            put(emit, value, _WARP, WARP, name)
-        self._stand(code.active, integer(I32, place))
-        emit.give()
+        self._wait_at_barrier(code.active, place, numbers)
         emit.label(over)
         self._go(place, code.active)
 
@@ -593,12 +587,16 @@ class WarpWriter:
         numbers = {"expected": expected, "arrived": code.executing, "reduces": integer("i32", 0),
                    "result": integer("i32", 0), "instruction": integer("i32", position),
                    "barrier": emit.add(group, integer("i32", GROUP_BARRIER))}  # fmt: skip
-        for name, value in numbers.items():
-            put(emit, value, _WARP, WARP, name)
-        self._stand(code.active, integer(I32, place))
-        emit.give()
+        self._wait_at_barrier(code.active, place, numbers)
         emit.label(skip)
         self._go(place, code.active)
+
+    def _wait_at_barrier(self, active: Value, place: int, numbers: dict[str, Value]) -> None:
+        """Write the end of a warp's turn: what it waits for by the names of its state, and where it goes on."""
+        for name, value in numbers.items():
+            put(self.emit, value, _WARP, WARP, name)
+        self._stand(active, integer(I32, place))
+        self.emit.give()
 
     def _check_deferred(self) -> None:
         """Write the end of a kernel whose warp comes to a barrier while lanes of it wait for ever at an mbarrier."""
