@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +27,18 @@ class Baseline:
     forecast: "Forecast | None" = None
     """all of it, where it was forecast now: its launches then pair by their places, whatever the kernels are called"""
 
+    _by_place: dict[tuple[str, int, str], Prediction] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Of two forecasts of one place the first one counts.
+        object.__setattr__(self, "_by_place", {self._place(each): each for each in reversed(self.predictions)})
+
     def of(self, p: Prediction) -> Prediction | None:
         """Return what was forecast before in the place of a forecast, None where nothing was."""
-        for each in self.predictions:
-            is_named = self.forecast is not None or each.kernel == p.kernel
-            if is_named and (each.launch, each.gpu_id) == (p.launch, p.gpu_id):
-                return each
-        return None
+        return self._by_place.get(self._place(p))
+
+    def _place(self, p: Prediction) -> tuple[str, int, str]:
+        return ("" if self.forecast is not None else p.kernel), p.launch, p.gpu_id
 
     def pairs(self, predictions: Sequence[Prediction]) -> list[tuple[Prediction, Prediction]]:
         """Return the forecasts that have one before, each with it: (before, after)."""
