@@ -116,9 +116,11 @@ def test_triton_keeps_what_it_compiles_in_the_cache_that_the_user_names(
     """The script's process knew only the default folder, in which it may write nothing then."""
     monkeypatch.delenv("KERNCAST_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "named"))
-    save = "import os, pathlib\nplace = pathlib.Path(os.environ['TRITON_CACHE_DIR'])\n(place / 'kept').write_text('x')\n"
+    save = (
+        "import os, pathlib\nplace = pathlib.Path(os.environ['TRITON_CACHE_DIR'])\n(place / 'kept').write_text('x')\n"
+    )
     assert recorded(tmp_path, ADD + save).failed is None
-    assert list((tmp_path / "named" / "kerncast" / "scripts").glob("*/kept"))
+    assert [each.name for each in (tmp_path / "named" / "kerncast" / "scripts").glob("*/*")] == ["kept"]
 
 
 def test_a_script_that_launches_nothing_is_bad_input(tmp_path: Path) -> None:
