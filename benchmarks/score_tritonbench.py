@@ -122,7 +122,9 @@ def make(repository: Path, operator: str, numbers: Sequence[int], folder: Path) 
     place = folder / (package[1] if package else "TritonBench_v1")
     place.mkdir()
     (place / "__init__.py").touch()
-    (place / f"{operator}.py").write_text(re.split(r"\n#{60,}\n", kernel)[0], encoding="utf-8")
+    # Some import torch for their tests only, which stand below the line and are left out.
+    own = re.split(r"\n#{60,}\n", kernel)[0]
+    (place / f"{operator}.py").write_text(f"import torch\n{own}", encoding="utf-8")
     (folder / "perf.py").write_text(metrics.partition("if __name__")[0], encoding="utf-8")
     helper = content(repository, "performance_metrics/perf_G/performance_utils.py")
     (folder / "performance_utils.py").write_text(helper, encoding="utf-8")

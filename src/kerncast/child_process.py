@@ -187,7 +187,7 @@ def _read_within(pipe: int, seconds: float) -> bytes:
 #: links in the path, where the cache knows the folder by its own name.
 _KEPT = frozenset(
     {"APPDATA", "HOME", "LANG", "LD_LIBRARY_PATH", "LOCALAPPDATA", "PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR",
-     "USERPROFILE"}
+     "USERPROFILE", "XDG_CACHE_HOME"}
 )  # fmt: skip
 _KEPT_KINDS = ("LC_", "PYTHON", "KERNCAST_", "NUMBA_", "OMP_", "OPENBLAS_")
 

@@ -247,7 +247,9 @@ class Oracle:
         pipes = self.pipes[part]
         pipes[pipe] = max(now, pipes[pipe]) + cycles
         if self.sm.fma_cycles[pipe] > 0:
-            pipes[Pipe.FMA] = max(now, pipes[Pipe.FMA]) + self.sm.fma_cycles[pipe]
+            # What takes its own pipe longer than others do takes the FMA pipe longer, too.
+            shared = self.sm.fma_cycles[pipe] * cycles / self.sm.pipe_cycles[pipe]
+            pipes[Pipe.FMA] = max(now, pipes[Pipe.FMA]) + shared
         latency = float(self.program.latency[op])
         kind = Stall.WAIT
         if memory in NO_RESULT:

@@ -39,9 +39,10 @@ def install(text: str, recorder: Recorder, benchmarks: Benchmarks) -> None:
 
         wear(recorder.shared.settings.gpu, recorder.note_asked, benchmarks)
     if named - _WITHOUT_TRITON and find_spec("triton") is not None:
-        from kerncast.scripts.triton_driver import activate  # noqa: PLC0415  loads Triton
+        from kerncast.scripts.triton_driver import activate, know_by_files  # noqa: PLC0415  loads Triton
 
         activate(recorder, benchmarks)
+        know_by_files()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -77,6 +78,23 @@ def _without_assembler() -> None:
     backend.make_cubin = lambda _self, text, *_told: text.encode()
     # Named in the keys of Triton's cache: what lies there is no machine code.
     backend.hash = lambda self: f"kerncast-{self.target.arch}"
+
+
+def know_by_files() -> None:
+    """Let Triton know its own version by the size and date of its compiler.
+
+    In the keys of its cache it names itself by a digest of all its files, of hundreds of MB, in each new process. A
+    script's own cache is not worth that.
+    """
+    import triton  # noqa: PLC0415  an extra
+
+    cache: Any = sys.modules.get("triton.runtime.cache")
+    files = sorted((Path(triton.__file__).parent / "_C").glob("libtriton*"))
+    if not files or not hasattr(cache, "triton_key"):
+        return
+    dates = (f"{each.stat().st_size}-{each.stat().st_mtime_ns}" for each in files)
+    key = "-".join([triton.__version__, *dates])
+    cache.triton_key = lambda: key
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,19 @@ def test_what_other_commands_rely_on_is_not_written(tmp_path: Path) -> None:
     assert not (cached / "forged").exists()
 
 
+def test_triton_keeps_what_it_compiles_in_the_cache_that_the_user_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script's process knew only the default folder, in which it may write nothing then."""
+    monkeypatch.delenv("KERNCAST_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "named"))
+    save = (
+        "import os, pathlib\nplace = pathlib.Path(os.environ['TRITON_CACHE_DIR'])\n(place / 'kept').write_text('x')\n"
+    )
+    assert recorded(tmp_path, ADD + save).failed is None
+    assert [each.name for each in (tmp_path / "named" / "kerncast" / "scripts").glob("*/*")] == ["kept"]
+
+
 def test_a_script_that_launches_nothing_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="launches no kernel"):
         recorded(tmp_path, "")

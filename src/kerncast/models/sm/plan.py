@@ -132,6 +132,18 @@ def busy_blocks(execution: Execution) -> npt.NDArray[np.bool_]:
     return np.asarray((counts.lines + counts.shared_requests + counts.local_lines).sum(axis=1) > 0)
 
 
+def idle_work(execution: Execution) -> float:
+    """Return the instructions of blocks that access no memory, relative to those of all others.
+
+    A block beyond the end of its data may end at once, or compute all the same and only guard its accesses.
+    """
+    accessed = busy_blocks(execution)
+    lengths = np.array(execution.trace.cfg.lengths, np.float64)
+    issued = execution.trace.counts.block_warps @ lengths
+    of_others = execution.mean(issued * accessed)
+    return execution.mean(issued * ~accessed) / of_others if of_others else 0.0
+
+
 def _load(blocks: int, sms: int, resident: int, instructions: float) -> SMLoad:
     """Return the load of the busiest SM; of blocks that do much, fewer waves are simulated."""
     of_wave = max(1.0, instructions * resident)

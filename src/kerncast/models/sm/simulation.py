@@ -12,7 +12,7 @@ from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Case, Estimate, Model, 
 from kerncast.models.sm.grid_memory import DramSectors, Spills, grid_memory, spilled_words, spills_of
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, sm_of
-from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
+from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, idle_work, plan_of
 from kerncast.models.sm.results import Floats, Simulated, Stall
 from kerncast.models.sm.whole_grid import SimulatedBlocks, cycles_of_grid
 from kerncast.prediction import SimulatedWork, Term, Timing
@@ -20,6 +20,8 @@ from kerncast.profiles import SECTOR_BYTES, KernelProfile, LineStates, ResourceT
 from kerncast.ptx import Location
 from kerncast.traces import Execution, SMRecording
 
+#: Resources that a block takes which accesses no memory.
+_COMPUTING = ("issue", *(pipe.name.lower() for pipe in Pipe if pipe is not Pipe.LSU))
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
 
@@ -141,28 +143,33 @@ class SimulatedSM:
         """Return the whole launch."""
         gpu, grid_blocks = self.blocks.plan.gpu, execution.grid_blocks
         by_resource = self.terms()
+        idle = self._idle_work(execution)
         started = grid_blocks * (gpu.architecture.cycles.grid_launch or 0.0)
-        cycles = max(self._cycles(execution, max(by_resource.values())), started)
-        needed = by_resource | {"blocks": started}
+        cycles = max(self._cycles(execution, by_resource, idle), started)
+        needed = by_resource | {name: by_resource[name] * (1 + idle) for name in _COMPUTING} | {"blocks": started}
         terms = tuple(Term(name, each / gpu.clock_hz) for name, each in needed.items())
-        return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, terms, self._work())
+        return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, terms, self._work(idle))
 
-    def _work(self) -> SimulatedWork:
-        """Return what all blocks of the grid issue and move; idle ones next to nothing."""
+    def _idle_work(self, execution: Execution) -> float:
+        """Return the instructions of the idle blocks, relative to those of the others."""
+        return idle_work(execution) if execution.grid_blocks > self.blocks.plan.grid_blocks else 0.0
+
+    def _work(self, idle: float) -> SimulatedWork:
+        """Return what all blocks of the grid issue and move; idle ones move nothing."""
         found, dram, spills = self.simulated, self.dram, self.spills
         blocks = self.blocks.plan.grid_blocks
         per_simulated = blocks * self.blocks.work / len(found.finish_cycles)
         spilled = spills.l2_read + spills.l2_written
         return SimulatedWork(
-            warp_instructions=found.issued * per_simulated + spills.requests * blocks,
+            warp_instructions=found.issued * per_simulated * (1 + idle) + spills.requests * blocks,
             l2_bytes=SECTOR_BYTES
             * ((found.l2_read_sectors + found.l2_write_sectors) * per_simulated + spilled * blocks),
             dram_read_bytes=SECTOR_BYTES * (dram.read + dram.filled + spills.dram_read) * blocks,
             dram_written_bytes=SECTOR_BYTES * (dram.written + spills.dram_written) * blocks,
         )
 
-    def _cycles(self, execution: Execution, roof: float) -> float:
-        """Return the cycles of the whole launch; ``roof`` are those of the busiest resource."""
+    def _cycles(self, execution: Execution, by_resource: dict[str, float], idle: float) -> float:
+        """Return the cycles of the whole launch, of cycles that its busy blocks take of each resource."""
         plan, work = self.blocks.plan, self.blocks.work
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block * work)
         run = SimulatedBlocks(
@@ -174,10 +181,11 @@ class SimulatedSM:
         busy = cycles_of_grid(execution, run, kept, floor, work)
         idle_cycles = known_fact(plan.gpu.architecture.cycles.idle_block, "cycles.idle_block", plan.gpu)
         per_sm = idle_blocks / plan.gpu.sm_count
-        idle = per_sm * (self.sm.block_launch_cycles + idle_cycles) / plan.geometry.resident
+        begun = per_sm * (self.sm.block_launch_cycles + idle_cycles) / plan.geometry.resident
+        computed = idle * max(by_resource[name] for name in _COMPUTING)
         # With the few warps that so many registers leave, nothing hides the way to what is spilled: it adds up.
         spilled = max(self._spill_cycles) * plan.load.blocks
-        return max(busy + spilled, roof) + idle
+        return max(busy + spilled, *by_resource.values()) + max(begun, computed)
 
     @property
     def _dram_cycles_per_block(self) -> float:

@@ -73,6 +73,7 @@ OTHERS = {
     "special function": ("float", "rsqrt({x})"),
     "float add": ("float", "{x} + a"),
     "population count": ("unsigned", "__popc({x}) + b"),
+    "upper half of a product": ("unsigned", "__umulhi({x}, a)"),
 }
 RSQRT = """
 __device__ float rsqrt(float x) { float y; asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
@@ -85,6 +86,8 @@ THROUGHPUT = {
     "special function": {"6.0": 16, "7.0": 16, "7.5": 16, "8.0": 16, "8.6": 16, "8.9": 16, "9.0": 16},
     "float add": {"6.0": 64, "7.0": 64, "7.5": 64, "8.0": 64, "8.6": 128, "8.9": 128, "9.0": 128},
     "population count": {"7.0": 16, "7.5": 16, "8.0": 16, "8.6": 16, "8.9": 16, "9.0": 16},
+    # The guide has none: ptxas 12.9 keeps IMAD.HI and IMAD.WIDE four cycles apart, and IMAD two.
+    "upper half of a product": {"7.5": 32, "8.0": 32, "8.6": 32, "8.9": 32, "9.0": 32},
 }
 OF_CAPABILITY = {
     "6.0": "p100-pcie-16gb", "7.0": "v100-sxm2-16gb", "7.5": "t4", "8.0": "a100-sxm-40gb", "8.6": "rtx-3090",

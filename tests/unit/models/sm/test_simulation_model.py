@@ -34,6 +34,13 @@ extern "C" __global__ void copy(int n, const float *x, float *y) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i];
 }
+extern "C" __global__ void masked(int n, const float *x, float *y) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = 1;
+    if (i < n) v = x[i];
+    for (int k = 0; k < 64; ++k) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(v));
+    if (i < n) y[i] = v;
+}
 extern "C" __global__ void chunk(const float *x, float *y) {
     for (int k = 0; k < 64; ++k) {
         const int i = (blockIdx.x * 64 + k) * 256 + threadIdx.x;
@@ -122,6 +129,18 @@ def test_idle_blocks_cost_little(tmp_path: Path) -> None:
     oversized = forecast(tmp_path, f'kernel = "copy"\ngrid = [65536]\nblock = [256]\n{args}')
     assert oversized.term("dram") == pytest.approx(fitting.term("dram"), rel=0.1)
     assert fitting.seconds < oversized.seconds < 4 * fitting.seconds
+
+
+def test_blocks_beyond_the_data_take_the_time_of_what_they_compute(tmp_path: Path) -> None:
+    """Blocks that Triton masks execute all arithmetic: 64 multiply-adds of 8 warps on 4 schedulers of 80 SMs."""
+    args = 'args = { n = 1048576, x = "f32[1048576] zeros", y = "f32[1048576] zeros" }'
+    found = forecast(tmp_path, f'kernel = "masked"\ngrid = [65536]\nblock = [256]\n{args}')
+    gpu = load_gpu("TITAN V")
+    fma = 65536 * 8 * 64 * 2 / 4 / gpu.sm_count / gpu.clock_hz
+    assert found.term("fma") == pytest.approx(fma, rel=0.05)
+    assert fma < found.seconds < 1.5 * fma
+    assert found.work is not None
+    assert found.work.warp_instructions > 65536 * 8 * 64
 
 
 def test_no_forecast_is_below_a_roof(tmp_path: Path) -> None:

@@ -54,6 +54,10 @@ def test_an_integer_multiply_takes_the_fma_pipe_too() -> None:
     together = last(simulate(program_of(ops), trace, sm_of(fma_cycles=shared), 1))
     assert together == pytest.approx(20 * 16 * 8 * 2, rel=0.01)
     assert together > 1.3 * apart
+    wide = [Op(Pipe.IMAD, destinations=(i,), cycles=4.0) for i in range(8)] + ops[8:]
+    longer = simulate(program_of(wide), trace, sm_of(fma_cycles=shared), 1)
+    assert last(longer) == pytest.approx(20 * (8 * 4 + 8 * 2) * 8, rel=0.01)
+    assert longer.busy_cycles[Pipe.FMA] == 20 * 32 * (8 * 4 + 8 * 2)
 
 
 def streaming(warps: int, iterations: int, blocks: int = 1) -> tuple[object, ...]:

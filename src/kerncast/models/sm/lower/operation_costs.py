@@ -66,7 +66,8 @@ def cost_of(
     if kind.pipe not in _PIPES:
         return None
     is_wide = ins.root == "cvt" and any(TYPE_BITS[name] == _WIDE_BITS for name in ins.types)
-    row = _special(opcode, _WIDE if is_wide else _GUARD if guards else "", architecture.number)
+    named = (_WIDE if is_wide else _GUARD if guards else "", *modifiers)
+    row = _special(opcode, named, architecture.number)
     pipe = _PIPES[row.pipe if row is not None and row.pipe else kind.pipe]
     if pipe is Pipe.FMA and kind.work == "integer":
         pipe = Pipe.IMAD
@@ -122,7 +123,7 @@ def cost_in_tensor_memory(ins: Instruction, architecture: Architecture) -> Cost:
 @dataclass(frozen=True, slots=True)
 class _Row:
     modifier: str
-    """_WIDE or _GUARD; empty: any"""
+    """_WIDE, _GUARD or one of the machine instruction's own; empty: any"""
     since: int
     """first architecture, such as 86"""
     pipe: str
@@ -133,9 +134,10 @@ class _Row:
     """cycles to its result; 0: the pipe's latency"""
 
 
-def _special(opcode: str, modifier: str, architecture: int) -> _Row | None:
-    """Return the newest row that fits, one with the modifier first."""
-    fitting = [row for row in _table().get(opcode, ()) if row.since <= architecture and row.modifier in {"", modifier}]
+def _special(opcode: str, modifiers: tuple[str, ...], architecture: int) -> _Row | None:
+    """Return the newest row that fits, one with a modifier first."""
+    known = {"", *modifiers}
+    fitting = [row for row in _table().get(opcode, ()) if row.since <= architecture and row.modifier in known]
     return max(fitting, key=lambda row: (bool(row.modifier), row.since)) if fitting else None
 
 

@@ -174,13 +174,17 @@ def second_is_free(code: Code, state: State, x: Whole, now: Whole) -> bool:
 
 @inlined
 def _occupy_pipe(code: Code, state: State, part: SubPartition, op: Op, now: Whole) -> None:
-    """Keep a micro-op's pipe busy, and the FMA pipe where it takes part: half of GA10x's FP32 lanes do integers."""
+    """Keep a micro-op's pipe busy, and the FMA pipe where it takes part: half of GA10x's FP32 lanes do integers.
+
+    A product of 64 bits, which takes twice as long, takes the FMA pipe twice as long.
+    """
     # What an engine does for a warp takes the warp's own pipe as long as any request does.
     cycles = op.cycles if op.memory < OF_EVENTS else code.sm.pipe_cycles[LSU]
     part.pipe_free[op.pipe] = max(float(now), part.pipe_free[op.pipe]) + cycles
     state.totals.busy_cycles[op.pipe] += cycles
     shared = code.sm.fma_cycles[op.pipe]
     if shared > 0.0:
+        shared *= op.cycles / code.sm.pipe_cycles[op.pipe]
         part.pipe_free[FMA] = max(float(now), part.pipe_free[FMA]) + shared
         state.totals.busy_cycles[FMA] += shared
 
