@@ -11,7 +11,7 @@ from kerncast.metrics import l2_totals, ratio
 from kerncast.models import Case
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction
-from kerncast.profiles import SECTOR_BYTES, KernelProfile, LineCount, LineStates, SourceText
+from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile, LineCount, LineStates, SourceText
 from kerncast.profiles import counts as named
 from kerncast.profiles.counts import dram_bytes_of_launch
 from kerncast.report.page.fragments import SourceRow, source_lines
@@ -25,6 +25,11 @@ from kerncast.report.words import describe_count, describe_percent, describe_sam
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+_LEVELS = "What L1 lacks it asks L2 for, and L2 asks DRAM. The caches of each GPU are simulated from cold."
+_AS_FORECAST = (
+    "The last column is what the forecast's time counts, both ways. In a warm series a launch finds in L2 what the one"
+    " before it has left there: where all of it fits, DRAM moves nothing."
+)
 _MOST_INSTRUCTION_KINDS = 12
 _MOST_STATES = 2
 _MOST_HOT_LINES = 10
@@ -132,7 +137,7 @@ def _memory_section(of: LaunchEvidence, key: str) -> Section:
     inside = Section(f"Accesses and caches on {gpu.name}", facts=facts, tables=tables)
     return Section(
         "Memory",
-        ("What L1 lacks it asks L2 for, and L2 asks DRAM. The caches of each GPU are simulated from cold.",),
+        (_LEVELS, *((_AS_FORECAST,) if any(of.forecast_of(look).work for look in simulated) else ())),
         (_levels_table(of, simulated),),
         key=f"memory{key}",
         inside=(inside, Section("Counts that no GPU changes", tables=(_traffic_table(of.profile),), is_folded=True)),
@@ -141,16 +146,20 @@ def _memory_section(of: LaunchEvidence, key: str) -> Section:
 
 def _levels_table(of: LaunchEvidence, looks: Sequence[CloserLook]) -> Table:
     rows = []
-    for look in looks:
+    forecasts = [of.forecast_of(look) for look in looks]
+    has_work = any(p.work for p in forecasts)
+    for look, p in zip(looks, forecasts, strict=True):
         counts = look.profile.counts
         asked, hits = counts[named.L1_LOAD_SECTORS], counts[named.L1_LOAD_HITS]
         asked2, hits2 = l2_totals(counts)
         levels = asked, asked2, counts[named.DRAM_READ_SECTORS], counts[named.DRAM_WRITE_SECTORS]
         moved = [describe_count(each.times(SECTOR_BYTES), "B") for each in levels]
         shares = (describe_share(hits.value, asked.value), describe_share(hits2.value, asked2.value))
-        rows.append((of.forecast_of(look).gpu, moved[0], shares[0], moved[1], shares[1], *moved[2:]))
+        forecast = (describe_count(Count.exact(p.work.dram_bytes), "B") if p.work else NOTHING,) if has_work else ()
+        rows.append((p.gpu, moved[0], shares[0], moved[1], shares[1], *moved[2:], *forecast))
     heading = ("L1, loads", "hits in L1", "L2", "hits in L2", "DRAM, read", "DRAM, written")
-    return Table((TextColumn("GPU"), *heading), tuple(rows))
+    more = (f"DRAM, {forecasts[0].timing.value}",) if has_work else ()
+    return Table((TextColumn("GPU"), *heading, *more), tuple(rows))
 
 
 def _traffic_table(profile: KernelProfile) -> Table:
