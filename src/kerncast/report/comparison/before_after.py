@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kerncast.forecast.closer_look import CloserLook
 from kerncast.metrics import occupancy_of
@@ -12,14 +11,12 @@ from kerncast.prediction import Prediction
 from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile
 from kerncast.profiles import counts as named
 from kerncast.report.forecast.time_pictures import OVERLAP, parts_of, parts_table, state_parts
-from kerncast.report.page.fragments import Bar, Stack, interval_bars, stacks
+from kerncast.report.page.figures import Picture, bars_picture, stacks_picture
+from kerncast.report.page.fragments import Bar, Stack
 from kerncast.report.page.pages import Section
 from kerncast.report.tables import Fact, Table, TextColumn
 from kerncast.report.words import describe_interval, describe_limiter, describe_percent
 from kerncast.units import format_bytes, format_count, format_seconds
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 Pair = tuple[Prediction, Prediction]
 """forecasts before and after, of one launch on one GPU"""
@@ -119,7 +116,7 @@ def before_sections(
     )  # fmt: skip
     known = [pair for pair in before.pairs if pair[0].terms]
     if known:
-        pictures = [stacks(_stacks(known), OVERLAP), *_state_pictures(before, looks)]
+        pictures = [stacks_picture(_stacks(known), OVERLAP), *_state_pictures(before, looks)]
         tables = [parts_table([(_named(each, when), each.seconds, parts_of(each)) for pair in known[:2]
                                for each, when in zip(pair, ("before", "after"), strict=True)])]  # fmt: skip
         yield Section("Where the time went", key="went", pictures=tuple(pictures), instead=tuple(tables))
@@ -147,12 +144,12 @@ def _named(p: Prediction, when: str) -> str:
     return f"{p.gpu}, {when}"
 
 
-def _bars(pairs: Sequence[Pair]) -> "Markup":
+def _bars(pairs: Sequence[Pair]) -> Picture:
     bars = []
     for old, new in sorted(pairs, key=lambda pair: pair[1].seconds):
         bars += [Bar(old.gpu, old.low, old.seconds, old.high, "before", "other")]
         bars += [Bar(new.gpu, new.low, new.seconds, new.high, "after")]
-    return interval_bars(bars, "Each GPU before (grey) and after, with the interval of each forecast.")
+    return bars_picture(bars, "Each GPU before (grey) and after, with the interval of each forecast.")
 
 
 def _stacks(pairs: Sequence[Pair]) -> list[Stack]:
@@ -164,7 +161,7 @@ def _stacks(pairs: Sequence[Pair]) -> list[Stack]:
     ]
 
 
-def _state_pictures(before: Before, looks: Sequence[CloserLook]) -> Iterator["Markup"]:
+def _state_pictures(before: Before, looks: Sequence[CloserLook]) -> Iterator[Picture]:
     """Yield the states of warps of both versions, on the GPUs on which both were looked at."""
     old_looks, new_looks = ({(each.profile.index, each.gpu): each for each in own} for own in (before.looks, looks))
     found = []
@@ -174,7 +171,7 @@ def _state_pictures(before: Before, looks: Sequence[CloserLook]) -> Iterator["Ma
             if look is not None and look.profile.warp_states is not None:
                 found.append(Stack(p.gpu, p.seconds, state_parts(p.seconds, look.profile.warp_states), when))
     if found:
-        yield stacks(found, "The same times by what the warps of an SM do or wait for.")
+        yield stacks_picture(found, "The same times by what the warps of an SM do or wait for.")
 
 
 _COUNTS: tuple[tuple[str, str, str], ...] = (
