@@ -79,12 +79,13 @@ def beyond_of(forecast: "Forecast", means: "Means", *, advises: bool = False) ->
 def before_of(baseline: "Baseline", forecast: "Forecast", means: "Means") -> "Before":
     """Return the version before, with looks at its launches where it has some; at least one forecast must pair."""
     from kerncast.forecast.closer_look import look_closer  # noqa: PLC0415
-    from kerncast.report.comparison.before_after import Before  # noqa: PLC0415
+    from kerncast.report.comparison.before_after import Before, sureness  # noqa: PLC0415
 
     pairs = tuple(baseline.pairs(forecast.predictions))
+    sure = sureness(pairs, baseline.forecast.profiled if baseline.forecast else (), forecast.profiled)
     if baseline.forecast is None:
-        return Before(str(baseline.path), pairs)
-    return Before(str(baseline.path), pairs, baseline.forecast.profiled, look_closer(baseline.forecast, means))
+        return Before(str(baseline.path), pairs, sure=sure)
+    return Before(str(baseline.path), pairs, baseline.forecast.profiled, look_closer(baseline.forecast, means), sure)
 
 
 def advice_told(launches: "Sequence[Launch]", gpu: "GPU", question: "Question", means: "Means") -> "tuple[Advice, ...]":
