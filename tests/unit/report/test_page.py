@@ -49,6 +49,14 @@ def test_a_closer_look_is_of_the_same_launch(saxpy: Forecast, look: CloserLook) 
     assert sum(part.seconds for part in state_parts(p.seconds, states)) == pytest.approx(p.seconds)
 
 
+def test_more_gpus_have_warp_states_than_caches() -> None:
+    gpus = resolve_gpus(["T4", "L4", "A10", "TITAN V"])
+    found = look_closer(forecast_all(ROOT / "examples" / "saxpy.toml", gpus, Options()), Means())
+    assert [look.profile.warp_states is not None for look in found] == [True] * 4
+    assert [look.profile.caches is not None for look in found] == [True, True, True, False]
+    assert all(look.profile.machine is not None and look.code for look in found)
+
+
 def test_code_stands_at_the_line_that_it_is_of(look: CloserLook) -> None:
     """The line that multiplies and adds has the FMA in both languages, the loads and the store."""
     source = (ROOT / "examples" / "kernels" / "saxpy.cu").read_text(encoding="utf-8").splitlines()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kerncast.report.page.pages import Document
     from kerncast.studies.sensitivity.lifting import Advice
 
+#: Launches that are simulated anew for advice, once for each limit.
+_MOST_ADVISED = 4
 _PAGES = (".html", ".md")
 
 
@@ -104,7 +106,7 @@ def _advice(forecast: "Forecast", looks: "Sequence[CloserLook]", means: "Means")
 
     cases = {(case.profile.index, case.gpu.id): case for case in forecast.profiled}
     first = {look.profile.index: look for look in reversed(looks)}
-    chosen = [cases[look.profile.index, look.gpu] for look in first.values()]
+    chosen = [cases[look.profile.index, look.gpu] for look in list(first.values())[:_MOST_ADVISED]]
     found = [
         advice
         for case in chosen
