@@ -19,6 +19,7 @@ from kerncast.report.forecast.forecast_tables import (
     EVIDENCE_HEADING,
     EXPLANATION,
     LIMITS_HEADING,
+    TRANSFER_HEADING,
     estimate_table,
     evidence_tables,
     index_of,
@@ -326,7 +327,7 @@ def _total_section(forecast: Forecast) -> tuple[Section, ...]:
 def _evidence_sections(predictions: Sequence[Prediction], beyond: Beyond) -> Iterator[Section]:
     """Yield what measured times and profiles tell; their times as bars stand in the first."""
     found = {
-        ("Carried over from a measured run", "measured"): tuple(transfer_tables(predictions)),
+        (TRANSFER_HEADING, "measured"): tuple(transfer_tables(predictions)),
         (EVIDENCE_HEADING, "times"): tuple(evidence_tables(predictions)),
         (LIMITS_HEADING, "limits"): tuple(limit_tables(predictions)),
     }

@@ -66,6 +66,7 @@ def _beside(p: Prediction, case: Case) -> tuple[str, str]:
     return format_seconds(roofline, 3), f"{p.seconds / roofline:.2f}" if roofline else "–"
 
 
+TRANSFER_HEADING = "Carried over from a measured run"
 EVIDENCE_HEADING = "Measured times, and how they move the forecast"
 _RATES = ("FLOP/s", "B/s", "FLOP", "B")
 

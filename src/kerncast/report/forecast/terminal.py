@@ -15,6 +15,7 @@ from kerncast.report.as_json import totals
 from kerncast.report.forecast.forecast_tables import (
     EVIDENCE_HEADING,
     LIMITS_HEADING,
+    TRANSFER_HEADING,
     evidence_tables,
     index_of,
     is_sum_of_operators,
@@ -127,7 +128,7 @@ def print_forecast(forecast: Forecast, console: Console, *, is_verbose: bool = F
     if launches > 1 or is_sum_of_operators(forecast):
         _print_total(forecast, console)
     for table in islice(transfer_tables(forecast.predictions), _MOST_TRANSFERS):
-        console.print("[bold]Carried over from a measured run[/bold]")
+        console.print(f"[bold]{TRANSFER_HEADING}[/bold]")
         print_table(table, console)
     for heading, tables in ((EVIDENCE_HEADING, evidence_tables), (LIMITS_HEADING, limit_tables)):
         for table in islice(tables(forecast.predictions), _MOST_TRANSFERS):
