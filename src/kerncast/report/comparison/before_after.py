@@ -110,6 +110,8 @@ def _sureness(found: Faster, is_faster: bool) -> str:
         return f"{what} {span[0]} to {span[1]}, by how far the errors of both forecasts are alike, which nothing tells."
     told = describe_probability(found.probability if is_faster else 1 - found.probability)
     alone = describe_probability(ends[0])
+    if told == alone:  # nothing that was measured says that two builds err alike
+        return f"{what} {told}, and {describe_probability(ends[1])} if the errors of both forecasts are the same."
     return f"{what} {told} ({alone} if the errors of both forecasts are independent, {span[1]} if they are the same)."
 
 
