@@ -130,7 +130,7 @@ def test_versions_have_a_probability(saxpy: Forecast) -> None:
     assert found.probability is not None
     assert 0.9 < found.if_independent < found.probability <= found.if_alike
     told = before_after.lead(Before("old.toml", ((old, new),), sure=((gpu, found),)))
-    assert "The later version is faster with a probability of >99 % (" in told
+    assert "The later version is faster with a probability of >99 %" in told
     ((_, bare),) = sureness([(old, new)], (), saxpy.profiled)
     assert bare.probability is None
     width = math.log(new.high / new.low) / 2
