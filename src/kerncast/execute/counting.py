@@ -316,7 +316,7 @@ def _nbytes(code: Sequence[Instruction], accessing: Sequence[int]) -> Weights:
 def touched(trace: Trace, access: str, blocks: int) -> Count:
     """Extrapolate the distinct sectors of each buffer by the growth seen so far, up to the whole buffer.
 
-    ``access`` is read, written or either.
+    ``access`` names a field or property of Footprint: read, written, either, only_read or only_written.
     """
     last = trace.footprints[-1]
     earlier = min(trace.footprints, key=lambda f: abs(f.blocks - last.blocks / 2))

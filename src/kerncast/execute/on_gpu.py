@@ -16,15 +16,15 @@ from kerncast.profiles import KernelProfile
 
 def with_gpu(profile: KernelProfile, executed: Executed, gpu: GPU, progress: Progress | None = None) -> KernelProfile:
     """Add what the caches and the machine code of one GPU tell; raises MachineLimitError as ``with_caches``."""
-    return _with_machine_code(with_caches(profile, executed, gpu, progress), executed)
+    return with_machine_code(with_caches(profile, executed, gpu, progress), executed)
 
 
 def without_caches(profile: KernelProfile, executed: Executed, limit: MachineLimitError) -> KernelProfile:
     """Add what ``with_gpu`` adds, where this machine's clock or memory has ended the simulation of the caches."""
-    return _with_machine_code(_without(profile, str(limit)), executed)
+    return with_machine_code(_without(profile, str(limit)), executed)
 
 
-def _with_machine_code(profile: KernelProfile, executed: Executed) -> KernelProfile:
+def with_machine_code(profile: KernelProfile, executed: Executed) -> KernelProfile:
     """Add the machine instructions that the executed PTX becomes, and the registers that they spill."""
     machine = machine_mix(executed.trace, executed.sampler.scale, executed.kernel)
     return with_spills(replace(profile, machine=machine))

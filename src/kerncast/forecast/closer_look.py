@@ -21,8 +21,11 @@ from kerncast.models.sm.simulation import with_warp_states
 from kerncast.prediction import Prediction
 from kerncast.profiles import KernelProfile
 
-#: Looks cost about as much as forecasts: at the launches that take longest on their fastest GPUs, or at one on several.
-_MOST_LAUNCHES, _MOST_GPUS = 4, 3
+#: The launches that take longest are looked at on their fastest GPUs, or a single one on several.
+_MOST_LAUNCHES, _MOST_GPUS = 12, 8
+#: The first of these have their caches simulated, which takes about as long as a forecast. All else takes a tenth of
+#: that: the SM is simulated again, from the blocks that one recording holds for all GPUs.
+_MOST_LAUNCHES_WITH_CACHES, _MOST_GPUS_WITH_CACHES = 4, 3
 #: Instructions of one source line that are kept; an unrolled loop repeats itself.
 _MOST_INSTRUCTIONS = 64
 
@@ -47,7 +50,7 @@ class CloserLook:
     gpu: str
     """id of the GPU"""
     profile: KernelProfile
-    """profile with the caches, the machine instructions and, where it can be simulated, the warp states"""
+    """profile with the machine instructions, warp states where they can be simulated, and of some looks the caches"""
     code: tuple[LineCode, ...]
     """code of each line, in the order of files and lines"""
     problem: str = ""
@@ -62,27 +65,29 @@ class _Looks:
 def look_closer(forecast: Forecast, means: Means) -> tuple[CloserLook, ...]:
     """Look at the launches that take longest, on the fastest GPU, and at a single one on several GPUs.
 
+    The caches are simulated of the first few.
     What cannot be looked at is left out: a forecast without source, or a launch that this machine refuses.
     """
-    jobs: list[Job[_Looks | Refusal]] = [Job(launch, _Looking(launch, gpus)) for launch, gpus in _chosen(forecast)]
+    jobs: list[Job[_Looks | Refusal]] = [Job(chosen.launch, chosen) for chosen in _chosen(forecast)]
     answers = each_in_limits(_Looks, jobs, means) if jobs else ()
     return tuple(look for answer in answers if isinstance(answer, _Looks) for look in answer.found)
 
 
-def _chosen(forecast: Forecast) -> list[tuple[Launch, list[GPU]]]:
-    """Return the launches to look at, the longest first, each with its GPUs, the fastest first."""
+def _chosen(forecast: Forecast) -> list["_Looking"]:
+    """Return the looks at the launches, the longest first, each with its GPUs, the fastest first."""
     by_launch: dict[int, list[tuple[Prediction, Case]]] = defaultdict(list)
     for p, case in zip(forecast.predictions, forecast.cases, strict=True):
         if isinstance(case, Case) and case.launch is not None:
             by_launch[p.launch].append((p, case))
     ranked = [sorted(pairs, key=lambda pair: pair[0].seconds) for pairs in by_launch.values()]
     ranked.sort(key=lambda pairs: -pairs[0][0].count * pairs[0][0].seconds)
-    most = _MOST_GPUS if len(ranked) == 1 else 1
+    is_one = len(ranked) == 1
+    most, cached = (_MOST_GPUS, _MOST_GPUS_WITH_CACHES) if is_one else (1, 1)
     first = {pairs[0][0].kernel: pairs[0][0].launch for pairs in reversed(ranked)}
     ranked.sort(key=lambda pairs: first[pairs[0][0].kernel] != pairs[0][0].launch)  # each kernel's longest launch first
     return [
-        (case.launch, [each.gpu for _, each in pairs[:most]])
-        for pairs in ranked[:_MOST_LAUNCHES]
+        _Looking(case.launch, [each.gpu for _, each in pairs[:most]], cached * (place < _MOST_LAUNCHES_WITH_CACHES))
+        for place, pairs in enumerate(ranked[:_MOST_LAUNCHES])
         if (case := pairs[0][1]).launch is not None
     ]
 
@@ -90,26 +95,27 @@ def _chosen(forecast: Forecast) -> list[tuple[Launch, list[GPU]]]:
 class _Looking:
     """A look at one launch on some GPUs, which share its execution where they share its PTX."""
 
-    def __init__(self, launch: Launch, gpus: Sequence[GPU]) -> None:
-        self._launch, self._gpus = launch, gpus
+    def __init__(self, launch: Launch, gpus: Sequence[GPU], cached: int) -> None:
+        """``cached``: for so many of the GPUs, the first ones, caches are simulated."""
+        self.launch, self._gpus, self._cached = launch, gpus, cached
 
     def __call__(self, means: Means) -> _Looks:
         """Return what was found; raises Refusal."""
         try:
-            known = compile_and_count(self._launch, [gpu.architecture.code_name for gpu in self._gpus], means)
+            known = compile_and_count(self.launch, [gpu.architecture.code_name for gpu in self._gpus], means)
         except (CompileError, InputError) as error:
             raise UnsupportedError(str(error)) from None
         found = []
-        for gpu in self._gpus:
+        for place, gpu in enumerate(self._gpus):
             compiled = known.on(gpu.architecture.code_name)
             if compiled is not None:
-                found.append(_look(compiled, gpu, means))
+                found.append(_look(compiled, gpu, means, has_caches=place < self._cached))
         return _Looks(tuple(found))
 
 
-def _look(compiled: CompiledLaunch, gpu: GPU, means: Means) -> CloserLook:
+def _look(compiled: CompiledLaunch, gpu: GPU, means: Means, *, has_caches: bool) -> CloserLook:
     def look() -> CloserLook:
-        profile = compiled.with_caches(gpu)
+        profile = compiled.with_caches(gpu) if has_caches else compiled.with_machine_code()
         try:
             execution = gathered(profile, gpu, compiled.recorder(), means.progress)
             profile = with_warp_states(profile, execution, gpu)
@@ -117,7 +123,8 @@ def _look(compiled: CompiledLaunch, gpu: GPU, means: Means) -> CloserLook:
             pass  # the forecast says why
         return CloserLook(gpu.id, profile, *_code(compiled))
 
-    return means.results.get(CloserLook, simulation_key(compiled.key, "look", gpu, compiled.profile), look)
+    what = "look" if has_caches else "look without caches"
+    return means.results.get(CloserLook, simulation_key(compiled.key, what, gpu, compiled.profile), look)
 
 
 def _code(compiled: CompiledLaunch) -> tuple[tuple[LineCode, ...], str]:

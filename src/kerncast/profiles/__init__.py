@@ -19,10 +19,12 @@ from kerncast.profiles.kernel_profile import (
     ProfiledLaunch,
     Resources,
     ResourceTime,
+    SampledLine,
     Sampling,
     SourceRun,
     SourceText,
     StateCycles,
+    StateSamples,
     WarpStates,
 )
 
@@ -30,5 +32,5 @@ __all__ = [
     "QUESTIONS", "SECTOR_BYTES", "Balance", "BasicBlockCount", "CacheSimulation", "ClusterUse", "Count", "Counted",
     "Counts", "FloatMix", "InstructionMix", "KernelProfile", "KernelRoofline", "KindCount", "LevelCeiling",
     "LineCount", "LineStates", "MachineMix", "OpcodeCount", "Origin", "ProfiledLaunch", "ResourceTime", "Resources",
-    "Sampling", "SourceRun", "SourceText", "StateCycles", "WarpStates",
+    "SampledLine", "Sampling", "SourceRun", "SourceText", "StateCycles", "StateSamples", "WarpStates",
 ]  # fmt: skip

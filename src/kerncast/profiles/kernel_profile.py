@@ -47,6 +47,37 @@ class FloatMix:
 
 
 @dataclass(frozen=True, slots=True)
+class StateSamples:
+    """How often a profiler's samples met warps in one state."""
+
+    state: str
+    """warp state of Nsight Compute, such as long_scoreboard"""
+    samples: float
+
+
+@dataclass(frozen=True, slots=True)
+class SampledLine:
+    """One source line of a measured run, as a profiler saw it."""
+
+    file: str
+    """name of the file where the kernel was built; empty where the code names none"""
+    line: int
+    text: str
+    """the line; empty where the profile does not hold it"""
+    warp_instructions: float
+    """machine instructions that warps issued for it"""
+    states: tuple[StateSamples, ...]
+    """states that occurred, the most frequent first"""
+    sass: tuple[str, ...]
+    """its machine instructions, in the order of their addresses"""
+
+    @property
+    def samples(self) -> float:
+        """Samples in all states."""
+        return sum(each.samples for each in self.states)
+
+
+@dataclass(frozen=True, slots=True)
 class SourceRun:
     """A measured time, and what else a profiler told of the run."""
 
@@ -64,6 +95,8 @@ class SourceRun:
     """names of counts that the profile lacks and the executor supplied"""
     settings: Settings = ()
     """a tuner's parameters that the kernel was compiled with"""
+    lines: tuple[SampledLine, ...] = ()
+    """source lines of the run, in the order of files and lines; empty where the profile has no counters of them"""
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds < float("inf"):

@@ -15,7 +15,7 @@ from kerncast.read.bounded_text import is_text_or_packed, parse_json, read_text,
 from kerncast.read.ncu.pages import read_ncu_csv
 from kerncast.read.ncu.profile import profiles_of
 from kerncast.read.ncu.report import REPORT_SUFFIX, SIGNATURE, headless_report, read_ncu_report
-from kerncast.read.ncu.rows import MOST_VALUES
+from kerncast.read.ncu.rows import MOST_VALUES, NcuRow
 from kerncast.read.nvprof import is_nvprof_header, nvprof_profiles, read_nvprof
 from kerncast.read.selection import Selection
 from kerncast.read.tuners import (
@@ -82,10 +82,8 @@ def _read(
     of_tuner: Callable[[Sequence[TunedConfiguration], str], R],
 ) -> tuple[KernelProfile, ...] | R:
     where = str(path)
-    if starts_with(path, SIGNATURE):
+    if _is_ncu_report(path):
         return profiles_of(read_ncu_report(path), source_gpu, where, selection)
-    if path.suffix == REPORT_SUFFIX and not is_text_or_packed(read_head(path, _MOST_BYTES_OF_HEAD)):
-        raise headless_report(where)
     text = read_text(path)
     if text.lstrip()[:1] in {"{", "["}:
         return of_tuner(read_tuned(text, where), where)
@@ -96,6 +94,27 @@ def _read(
     if kind == "nvprof":
         return nvprof_profiles(read_nvprof(lines_of(text), where), source_gpu, where, selection)
     raise InputError("it holds no profile", where=where, cure=_KNOWN)
+
+
+def _is_ncu_report(path: Path) -> bool:
+    """Tell whether a file is a report of Nsight Compute; raises InputError for one whose head is damaged."""
+    if starts_with(path, SIGNATURE):
+        return True
+    if path.suffix == REPORT_SUFFIX and not is_text_or_packed(read_head(path, _MOST_BYTES_OF_HEAD)):
+        raise headless_report(str(path))
+    return False
+
+
+def read_ncu_rows(path: Path) -> tuple[NcuRow, ...]:
+    """Read the launches of a report or a CSV of Nsight Compute with all of their metrics; raises InputError."""
+    where = str(path)
+    if _is_ncu_report(path):
+        return read_ncu_report(path)
+    text = read_text(path)
+    if kind_of_csv(text) != "ncu":
+        raise InputError("it is no profile of Nsight Compute", where=where, cure="Give a .ncu-rep or ncu's CSV.")
+    check_rows(text, where)
+    return read_ncu_csv(lines_of(text), where)
 
 
 def read_tuned(text: str, where: str) -> Sequence[TunedConfiguration]:

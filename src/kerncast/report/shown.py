@@ -20,6 +20,7 @@ from kerncast.report.comparison.comparison_table import (
 )
 from kerncast.report.forecast.forecast_tables import (
     EVIDENCE_HEADING,
+    TRANSFER_HEADING,
     estimate_table,
     evidence_tables,
     is_sum_of_operators,
@@ -72,7 +73,7 @@ def shown_forecast(forecast: Forecast) -> Shown:
     ]
     if not is_one or is_sum_of_operators(forecast):
         own.append(Part(total_table(forecast), "Total of all launches"))
-    own += [Part(each, "Carried over from a measured run") for each in transfer_tables(forecast.predictions)]
+    own += [Part(each, TRANSFER_HEADING) for each in transfer_tables(forecast.predictions)]
     own += [Part(each, EVIDENCE_HEADING) for each in evidence_tables(forecast.predictions)]
     said = [verdict_of_launch(found[0])] if is_one else verdict_together(forecast)
     return Shown(tuple(said), tuple(own), tuple(notes_of(forecast)))

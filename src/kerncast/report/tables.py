@@ -8,9 +8,13 @@ from itertools import chain
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table as RichTable
 
 from kerncast.printable import markdown_text, printable, write_csv
+
+#: Columns of a terminal on which every table fits.
+_UNLIMITED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,21 @@ class Table:
 
 def print_table(table: Table, console: Console) -> None:
     """Print one table; the first column to the left, numbers to the right."""
+    console.print(_laid_out(table))
+
+
+def print_fullest(tables: Iterable[Table], console: Console) -> None:
+    """Print the first table, of the fullest first, that fits the console without a wrapped cell; else the last."""
+    shown = None
+    for table in tables:
+        shown = _laid_out(table)
+        if Measurement.get(console, console.options.update(width=_UNLIMITED), shown).maximum <= console.width:
+            break
+    if shown is not None:
+        console.print(shown)
+
+
+def _laid_out(table: Table) -> RichTable:
     rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, (column, heading) in enumerate(zip(table.columns, table.heading, strict=True)):
         is_text = number == 0 or isinstance(column, TextColumn)
@@ -47,7 +66,7 @@ def print_table(table: Table, console: Console) -> None:
         )
     for row in table.rows:
         rich_table.add_row(*(escape(cell) for cell in row))
-    console.print(rich_table)
+    return rich_table
 
 
 def print_rows(table: Table, console: Console) -> None:

@@ -42,6 +42,16 @@ class Footprint:
     partly: Counts
     """[allocations] sectors of which some words were stored, others not, and none was read"""
 
+    @property
+    def only_read(self) -> Counts:
+        """[allocations] sectors that were read, and never written: a cold cache has to fetch each of them."""
+        return self.either - self.written
+
+    @property
+    def only_written(self) -> Counts:
+        """[allocations] sectors that were written, and never read."""
+        return self.either - self.read
+
 
 @dataclass(frozen=True, slots=True)
 class BlockCounts:

@@ -168,6 +168,24 @@ def test_atomics_are_carried_out_by_l2(source: Path) -> None:
     assert found[L2_DIRTY_BYTES].value == 1024 / 8
 
 
+def test_a_part_of_a_wave_reads_each_sector_once_at_least(source: Path) -> None:
+    """A cold cache fetches all of two matrices: of one wave, the blocks that end last ask for nothing new."""
+    n = 512
+    found = on("h100-sxm", product_of(source, n), Budget(sample_seconds=0.5))
+    once = 2 * 4 * n * n / 32
+    assert found.simulation.blocks_simulated < 1024
+    assert once == found[DRAM_READ_SECTORS].low == found[DRAM_READ_SECTORS].value
+    assert found[DRAM_WRITE_SECTORS].value + found[L2_DIRTY_BYTES].value == 4 * n * n / 32
+
+
+@pytest.mark.parametrize(("timing", "read"), [("cold", 2 * 4 * 512**2), ("series", 0)])
+def test_a_forecast_reads_the_footprint_from_dram_unless_l2_is_warm(source: Path, timing: str, read: int) -> None:
+    """50 MB of L2 hold both matrices: a launch that follows another one finds them there."""
+    (p,) = kerncast.predict(product_of(source, 512), gpu="h100-sxm", timing=timing)
+    assert p.work is not None
+    assert p.work.dram_read_bytes == pytest.approx(read)
+
+
 @pytest.mark.parametrize("n", [2**20, 2**22])
 def test_a_window_of_a_streaming_launch_scales_to_all_of_it(source: Path, n: int) -> None:
     whole = on("titan-v", add_of(source, n), WholeGrid())

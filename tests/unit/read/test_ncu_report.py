@@ -12,10 +12,13 @@ import pytest
 
 from kerncast import child_process
 from kerncast.errors import InputError
+from kerncast.forecast import Options, forecast_all, resolve_gpus
 from kerncast.gpu import load_gpu
 from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS, L1_BYTES
 from kerncast.read.ncu import SIGNATURE, is_report, profiles_of, read_ncu_report
 from kerncast.read.ncu import report as ncu_reader
+from kerncast.report.forecast.document import build_document
+from kerncast.report.page.pages import render_html, render_markdown
 
 READER = """
 import json, os, sys, time
@@ -31,6 +34,8 @@ class IMetric:
         return float(self.held) if place is None else float(list(self.instances.values())[place])
     def as_string(self, place=None):
         return self.held if place is None else list(self.instances)[place]
+    def as_uint64(self, place):
+        return int(list(self.instances)[place])
     def unit(self):
         return self.text
     def num_instances(self):
@@ -40,12 +45,28 @@ class IMetric:
     def correlation_ids(self):
         return IMetric("", "", self.instances)
 
+class ISourceInfo:
+    def __init__(self, file, line):
+        self.held = file, line
+    def file_name(self):
+        return self.held[0]
+    def line(self):
+        return self.held[1]
+
 class IAction:
     NameBase_FUNCTION, NameBase_DEMANGLED, NameBase_MANGLED = range(3)
-    def __init__(self, name, metrics):
+    def __init__(self, name, metrics, code=None, files=None):
+        self.code, self.files = code or {}, files or {}
         self.called, self.metrics = name, {key: IMetric(*value) for key, value in metrics.items()}
     def name(self, base=0):
         return self.called if base == self.NameBase_DEMANGLED else self.called.split("(")[0]
+    def source_info(self, address):
+        found = self.code.get(str(address))
+        return found and ISourceInfo(*found[1:])
+    def sass_by_pc(self, address):
+        return self.code.get(str(address), [""])[0]
+    def source_files(self):
+        return self.files
     def metric_names(self):
         return tuple(self.metrics)
     def metric_by_name(self, name):
@@ -191,3 +212,38 @@ def test_garbage_ends_in_an_error_of_the_real_reader(tmp_path: Path, body: bytes
     path.write_bytes(SIGNATURE + body)
     with pytest.raises(InputError, match="ncu --import FILE"):
         read_ncu_report(path)
+
+
+_STALLED = "smsp__pcsamp_warps_issue_stalled_"
+#: The parts of a real report of an RTX 3070 in which each address has its instruction, its line and its counters.
+SAMPLED = {
+    **SAXPY,
+    "inst_executed": [48, "inst", {"16": 16, "32": 16, "48": 16}],
+    f"{_STALLED}long_scoreboard": [30, "", {"32": 30}], f"{_STALLED}wait": [10, "", {"16": 4, "32": 6}],
+    f"{_STALLED}wait_not_issued": [9, "", {"16": 9}],
+}  # fmt: skip
+CODE = {"16": ["  MOV R1, c[0x0][0x28]", "k.cu", 2], "32": ["@P0   LDG.E R2, [R2.64]", "k.cu", 3]}
+
+
+def test_source_lines_have_samples_and_machine_code(reader: Path) -> None:
+    """40 samples: 4 of line 2, 36 of line 3; the third instruction is of no line."""
+    rows = read_ncu_report(report(reader, [[["k", SAMPLED, CODE, {"k.cu": "first\nsecond\nthird"}], ["k", SAXPY]]]))
+    nameless, second, third = rows[0].lines
+    assert rows[1].lines == ()
+    assert (nameless.file, nameless.line, nameless.samples, nameless.warp_instructions) == ("", 0, 0, 16)
+    assert (second.line, second.text, second.samples, second.sass) == (2, "second", 4, ("MOV R1, c[0x0][0x28]",))
+    assert [(each.state, each.samples) for each in third.states] == [("long_scoreboard", 30), ("wait", 6)]
+    (profile, _) = profiles_of(rows, load_gpu("titan-v"), "p.ncu-rep")
+    assert profile.run is not None
+    assert profile.run.lines == rows[0].lines
+
+
+def test_a_report_shows_the_lines_of_a_measured_run(reader: Path) -> None:
+    path = report(reader, [[["k", SAMPLED, CODE, {"k.cu": "first\nsecond\n<third>"}]]])
+    found = forecast_all(path, resolve_gpus(["T4"]), Options())
+    text = render_markdown(build_document(found))
+    assert "## Source lines measured on TITAN V" in text
+    assert "| 90 % | L1, L2 or DRAM 83 %, an arithmetic result 17 % | 33.3 % |" in text
+    page = render_html(build_document(found))
+    assert "&lt;third&gt;" in page
+    assert "LDG.E R2, [R2.64]" in page

@@ -35,8 +35,8 @@ def forecast(predictions: Sequence[Prediction], refused: tuple[Refused, ...] = (
     return Forecast(tuple(predictions), refused, cases)
 
 
-def printed(found: Forecast) -> str:
-    console = Console(file=io.StringIO(), record=True, width=100)
+def printed(found: Forecast, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), record=True, width=width)
     print_forecast(found, console)
     return console.export_text()
 
@@ -52,6 +52,25 @@ def test_each_forecast_is_one_line_of_the_list() -> None:
 def test_a_few_launches_keep_their_tables() -> None:
     few = [prediction(n, "t4", 1e-3) for n in range(MOST_TABLES)]
     assert "launch  kernel" not in printed(forecast(few))
+
+
+@pytest.mark.parametrize(
+    ("width", "end"),
+    [
+        (80, " shared"),
+        (120, " shared 90 %, l2 20 %"),
+        (170, " shared 900 µs (90 %), l2 200 µs (20 %), blocks 100 µs (10 %)"),
+    ],
+)
+def test_rows_of_gpus_stay_on_one_line(width: int, end: str) -> None:
+    """What decides least is left out of a narrow terminal, so that no cell wraps."""
+    terms = tuple(Term(name, seconds) for name, seconds in (("shared", 9e-4), ("l2", 2e-4), ("blocks", 1e-4)))
+    few = [replace(prediction(0, gpu, 1e-3, "shared"), terms=terms) for gpu in ("rtx-pro-6000-server", "t4")]
+    lines = [line.rstrip() for line in printed(forecast(few), width).splitlines()]
+    start = next(number for number, line in enumerate(lines) if line.startswith(" ──"))
+    assert [line.split()[0] for line in lines[start + 1 : start + 3]] == ["RTX", "T4"]
+    assert all(line.endswith(end) for line in lines[start + 1 : start + 3])
+    assert not lines[start + 3]
 
 
 def test_names_of_any_length_and_with_brackets_stay_on_one_line() -> None:

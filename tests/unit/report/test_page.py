@@ -1,12 +1,14 @@
 """What pages are made of: fragments by themselves, versions before and after, the origin, looks behind the forecast."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from kerncast.cli.application import asked_command
 from kerncast.cli.shared.baseline import Baseline, read_baseline, slower_than, without_baseline
@@ -16,7 +18,7 @@ from kerncast.forecast.closer_look import CloserLook, look_closer
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.profiles.counts import FP32_FLOPS
 from kerncast.report.comparison import before_after
-from kerncast.report.comparison.before_after import Before
+from kerncast.report.comparison.before_after import Before, sureness
 from kerncast.report.forecast.document import Beyond, build_document
 from kerncast.report.forecast.time_pictures import state_parts
 from kerncast.report.page.fragments import Bar, interval_bars
@@ -45,6 +47,14 @@ def test_a_closer_look_is_of_the_same_launch(saxpy: Forecast, look: CloserLook) 
     states = look.profile.warp_states
     assert states is not None
     assert sum(part.seconds for part in state_parts(p.seconds, states)) == pytest.approx(p.seconds)
+
+
+def test_more_gpus_have_warp_states_than_caches() -> None:
+    gpus = resolve_gpus(["T4", "L4", "A10", "TITAN V"])
+    found = look_closer(forecast_all(ROOT / "examples" / "saxpy.toml", gpus, Options()), Means())
+    assert [look.profile.warp_states is not None for look in found] == [True] * 4
+    assert [look.profile.caches is not None for look in found] == [True, True, True, False]
+    assert all(look.profile.machine is not None and look.code for look in found)
 
 
 def test_code_stands_at_the_line_that_it_is_of(look: CloserLook) -> None:
@@ -109,6 +119,25 @@ def test_a_change_is_told_with_its_doubt() -> None:
     near = Before("old.toml", ((prediction(2e-3), prediction(2.1e-3)),))
     assert before_after.headline(near) == "1.05 times as slow on T4"
     assert "overlap" in before_after.lead(near)
+
+
+def test_versions_have_a_probability(saxpy: Forecast) -> None:
+    """The same launch, forecast twice as long before: at r = 0 by SciPy; r is between for one build."""
+    (new,) = saxpy.predictions
+    old = replace(new, seconds=2 * new.seconds, low=2 * new.low, high=2 * new.high)
+    ((gpu, found),) = sureness([(old, new)], saxpy.profiled, saxpy.profiled)
+    assert gpu == new.gpu_id
+    assert found.probability is not None
+    assert 0.9 < found.if_independent < found.probability <= found.if_alike
+    told = before_after.lead(Before("old.toml", ((old, new),), sure=((gpu, found),)))
+    assert "The later version is faster with a probability of >99 %" in told
+    ((_, bare),) = sureness([(old, new)], (), saxpy.profiled)
+    assert bare.probability is None
+    width = math.log(new.high / new.low) / 2
+    expected = float(stats.t.cdf(math.log(2) * stats.t.ppf(0.95, 3) / (width * math.sqrt(2)), 3))
+    assert bare.if_independent == pytest.approx(expected)
+    assert "which nothing tells" in before_after.lead(Before("old.json", ((old, new),), sure=((gpu, bare),)))
+    assert sureness([(old, replace(new, level=0.5))], saxpy.profiled, saxpy.profiled) == ()
 
 
 def test_versions_pair_by_name_in_a_file_of_times_and_by_place_among_forecasts(saxpy: Forecast) -> None:

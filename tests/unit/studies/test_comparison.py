@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from kerncast.models.transfer.posterior import Effects, Subject
-from kerncast.studies.comparing.comparison import FREEDOM, Z_OF_90, Comparison, Timed, pareto_front, student
+from kerncast.studies.comparing.comparison import FREEDOM, Z_OF_90, Comparison, Timed, faster, pareto_front, student
 
 OWN = Effects(0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0, 1)
 SHARED = Effects(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 1)
@@ -52,6 +52,26 @@ def test_what_the_clock_adds_is_a_gpus_own() -> None:
     assert unknown.beats(0, 1) < known.beats(0, 1)
     assert unknown.totals[0].high == pytest.approx(math.exp(math.hypot(0.2, 0.3)))
     assert unknown.totals[1].low == pytest.approx(1.1 / math.exp(0.2))
+
+
+@given(TIMES, TIMES, WIDTHS, WIDTHS, st.floats(0, 1))
+def test_a_version_is_faster_as_student_says(a: float, b: float, width_a: float, width_b: float, clock: float) -> None:
+    """Two builds on one GPU: half of their error is the GPU's, and the clock is one; against SciPy's distribution."""
+    half = Effects(0.5, 0, 0, 0, 0, 0, 0, 0, 0.5, 0, 8, 0, 1)
+    old, new = timed("a", a, width_a, kernel="old", clock=clock), timed("a", b, width_b, kernel="new", clock=clock)
+    found = faster([old], [new], half)
+    assert found.correlation == pytest.approx(0.5)
+    for told, shared in ((found.probability, 0.5), (found.if_independent, 0.0), (found.if_alike, 1.0)):
+        spread = math.sqrt(max(width_a**2 + width_b**2 - 2 * shared * width_a * width_b, (0.001 * Z_OF_90) ** 2))
+        assert told == pytest.approx(float(stats.t.cdf(math.log(a / b) * Z_OF_90 / spread, FREEDOM)), abs=1e-3)
+
+
+def test_versions_of_one_build_share_their_error() -> None:
+    old, new = [timed("a", 1.05, 0.5)], [timed("a", 1.0, 0.5)]
+    assert faster(old, new, SHARED).probability == pytest.approx(1, abs=1e-3)
+    own = faster(old, [timed("a", 1.0, 0.5, kernel="other")], SHARED)
+    assert (own.correlation, own.probability) == (0.0, own.if_independent)
+    assert own.probability == pytest.approx(0.564, abs=0.005)
 
 
 def test_errors_of_different_kernels_average_out() -> None:

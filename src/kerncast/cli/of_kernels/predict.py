@@ -11,7 +11,7 @@ import typer
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.baseline import Baseline, forecast_baseline, read_baseline, slower_than, without_baseline
 from kerncast.cli.shared.output import check_place, emit_forecast, progress_on_stderr, tell, write_text
-from kerncast.cli.shared.reports import before_of, beyond_of, check_report, write_document
+from kerncast.cli.shared.reports import ReportPlaces, before_of, beyond_of
 from kerncast.cli.shared.scripts import SCRIPT, forecast_of_script, is_script
 from kerncast.errors import InputError
 from kerncast.units import parse_seconds
@@ -142,6 +142,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     json_: option.AsJson = False,
     out: option.Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report: .html or .md.")] = None,
+    pictures: option.PictureFolder = None,
     advice: Annotated[
         bool, typer.Option("--advice", help="Simulate each limit lifted, for the report; takes longer.")
     ] = False,
@@ -166,9 +167,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 
     limit_seconds = parse_limit(max_)
     baseline = read_baseline(compare_to) if compare_to is not None and compare_to.suffix == ".json" else None
-    check_report(report, advises=advice)
-    pictures = Pictures(tuple(roofline or ()), tuple(bars or ()))
-    pictures.check()
+    places, drawn = ReportPlaces(report, pictures), Pictures(tuple(roofline or ()), tuple(bars or ()))
+    places.check(advises=advice)
+    drawn.check()
     if evidence is not None:
         _check_options_of_profiles(evidence, launch_skip or launch_count is not None, source_gpu, source)
     inline = option.InlineLaunch(
@@ -199,10 +200,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         if compare_to is not None and baseline is None and forecast.predictions:
             baseline = forecast_baseline(compare_to, gpus, options, progress)
     emit_forecast(forecast, options.timing, as_json=json_, out=out, is_verbose=verbose)
-    if report is not None and forecast.predictions:
-        _write_report(report, (forecast, baseline), options, quiet=quiet, advises=advice)
-    if forecast.predictions and (pictures.rooflines or pictures.bars):
-        pictures.draw(forecast)
+    if places.is_asked and forecast.predictions:
+        _write_report(places, (forecast, baseline), options, quiet=quiet, advises=advice)
+    if forecast.predictions and (drawn.rooflines or drawn.bars):
+        drawn.draw(forecast)
     if not forecast.predictions:
         for refused in forecast.refused:
             tell(f"{refused.kernel} (launch {refused.launch}) refused: {refused.reason}")
@@ -218,7 +219,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 
 
 def _write_report(
-    path: Path, found: "tuple[Forecast, Baseline | None]", options: "Options", *, quiet: bool, advises: bool
+    places: ReportPlaces, found: "tuple[Forecast, Baseline | None]", options: "Options", *, quiet: bool, advises: bool
 ) -> None:
     from kerncast.forecast import Means  # noqa: PLC0415
     from kerncast.report.forecast.document import build_document  # noqa: PLC0415
@@ -229,7 +230,7 @@ def _write_report(
         beyond = beyond_of(forecast, means, advises=advises)
         if baseline is not None and baseline.pairs(forecast.predictions):
             beyond = replace(beyond, before=before_of(baseline, forecast, means))
-    write_document(path, build_document(forecast, beyond))
+    places.write(build_document(forecast, beyond))
 
 
 def _subject(evidence: Path | None, op: list[str] | None, inline: option.InlineLaunch) -> Any:

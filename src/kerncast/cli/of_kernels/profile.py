@@ -12,8 +12,9 @@ import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import console_of, emit_json, emit_text, progress_on_stderr, tell
+from kerncast.cli.shared.reports import ReportPlaces
 from kerncast.cli.shared.scripts import is_script
-from kerncast.errors import InputError, Refusal
+from kerncast.errors import InputError, Refusal, UnsupportedError
 from kerncast.units import parse_seconds
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kerncast.launch import Launch
     from kerncast.prediction import Refused
     from kerncast.profiles import KernelProfile, ProfiledLaunch
+    from kerncast.read.ncu.rows import NcuRow
     from kerncast.studies.sensitivity.lifting import Advice
 
 _REFUSED_STATUS = 3
@@ -88,6 +90,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     ] = False,
     json_: option.AsJson = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print Nsight Compute's raw page.")] = False,
+    compare_to: Annotated[
+        Path | None, typer.Option(help="Version before, a profile of Nsight Compute or a launch file: what changed.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="With --compare-to, write a page: .html or .md.")] = None,
     out: option.Out = None,
     features: Annotated[Path | None, typer.Option(help="Write a row of features per launch: .csv or .parquet.")] = None,
     quiet: option.Quiet = False,
@@ -96,6 +102,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     from kerncast.forecast import Means  # noqa: PLC0415
 
     form = Form(json_, csv, lines, advice, out, features)
+    places = ReportPlaces(report)
+    _check_comparison(evidence, compare_to, places, form)
     inline = option.InlineLaunch(
         kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math, cluster, cooperative
     )
@@ -108,6 +116,11 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     chosen, assumed = _gpu(gpu)
     if advice and chosen is None:
         raise InputError("--advice needs a GPU", cure="Name one with --gpu.")
+    if compare_to is not None:
+        asked = _Asked((chosen, assumed), limits, late=late, quiet=quiet)
+        return _compare(
+            (compare_to, inline.build(evidence) if inline.applies_to(evidence) else evidence), asked, form, places
+        )
     is_source = inline.applies_to(evidence)
     with TemporaryDirectory(prefix="kerncast-") as folder, progress_on_stderr(quiet=quiet) as progress:
         if is_script(evidence):
@@ -124,6 +137,73 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     for each in refused:
         tell(f"{each.kernel} (launch {each.launch}) refused: {each.reason}")
     return 0 if found else _REFUSED_STATUS
+
+
+def _check_comparison(evidence: Path, compare_to: Path | None, places: ReportPlaces, form: Form) -> None:
+    """Raise InputError for options that do not go together."""
+    places.check()
+    if compare_to is None:
+        if places.is_asked:
+            raise InputError("--report of a profile needs a version before", cure="Add --compare-to, or use predict.")
+        return
+    given = [name for name, value in (("--csv", form.as_csv), ("--lines", form.lines), ("--advice", form.advice),
+                                      ("--features", form.features)) if value]  # fmt: skip
+    if given:
+        raise InputError(f"--compare-to makes no use of {', '.join(given)}", cure="Leave it out.")
+    if is_script(evidence) or is_script(compare_to):
+        raise InputError("launches of scripts are not compared", cure="Write both profiles: kerncast profile --csv.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What launches are counted with."""
+
+    gpu: "tuple[GPU | None, tuple[Caveat, ...]]"
+    limits: "Budget"
+    late: bool
+    quiet: bool
+
+
+def _compare(versions: "tuple[Path | Launch, ...]", asked: _Asked, form: Form, places: ReportPlaces) -> int:
+    """Compare the version before with the one after: what Nsight Compute wrote, or what is counted now."""
+    from kerncast.cli.application import asked_command  # noqa: PLC0415
+    from kerncast.report.comparison import profile_words  # noqa: PLC0415
+    from kerncast.report.page.pages import Origin  # noqa: PLC0415
+    from kerncast.studies.comparing.profile_changes import pair_profiles  # noqa: PLC0415
+
+    before, after = (_rows(each, asked) for each in versions)
+    pairs = pair_profiles(before, after)
+    if len(pairs) < max(len(before), len(after)):
+        tell(f"{len(pairs)} launches are in both profiles, of {len(before)} before and {len(after)} after")
+    if form.as_json:
+        emit_json(profile_words.changes_object(pairs), form.out)
+    else:
+        with console_of(form.out) as console:
+            profile_words.print_changes(pairs, console)
+    if places.is_asked:
+        names = tuple(str(each) if isinstance(each, Path) else each.label for each in versions)
+        places.write(profile_words.change_document(pairs, (names[0], names[1]), Origin.of(asked_command())))
+    return 0
+
+
+def _rows(version: "Path | Launch", asked: _Asked) -> "tuple[NcuRow, ...]":
+    """Return the metrics of a profile, or those of launches that are counted now; raises InputError and Refusal."""
+    from kerncast.forecast import Means  # noqa: PLC0415
+    from kerncast.read.ncu.pages import read_ncu_csv  # noqa: PLC0415
+    from kerncast.read.profile_files import lines_of, read_ncu_rows  # noqa: PLC0415
+    from kerncast.report.profile.export import raw_page  # noqa: PLC0415
+
+    if isinstance(version, Path) and version.suffix != ".toml":
+        return read_ncu_rows(version)
+    launches = _launches(version) if isinstance(version, Path) else [version]
+    chosen, assumed = asked.gpu
+    with progress_on_stderr(quiet=asked.quiet) as progress:
+        jobs = [_counting(launch, chosen, late=asked.late) for launch in launches]
+        found, refused = _profile_all(jobs, chosen, Means(asked.limits, progress, apart=True))
+    if refused:
+        each = refused[0]
+        raise UnsupportedError(f"{each.kernel} (launch {each.launch}): {each.reason}")
+    return read_ncu_csv(lines_of(raw_page([replace(each, assumed=assumed) for each in found])))
 
 
 def _budget(text: str | None, *, exact: bool) -> "Budget":

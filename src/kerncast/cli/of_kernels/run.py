@@ -20,7 +20,7 @@ from kerncast.cli.shared.output import (
     tell,
     write_text,
 )
-from kerncast.cli.shared.reports import PAGES, beyond_of, write_document
+from kerncast.cli.shared.reports import ReportPlaces, beyond_of
 from kerncast.cli.shared.scripts import is_script, recording_of_script, script_of
 from kerncast.errors import InputError
 from kerncast.units import parse_seconds
@@ -39,7 +39,7 @@ _SOURCES = {".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a"}
 _DEFAULT_GPU = "RTX 4090"
 #: How a program ends that has nothing to complain of.
 _WELL = "with status 0"
-_ENDINGS = {"out": (option.RECORDING,), "report": PAGES, "trace": (".json",), "export": (".toml",)}
+_ENDINGS = {"out": (option.RECORDING,), "trace": (".json",), "export": (".toml",)}
 
 
 def command(  # noqa: PLR0913  each parameter is one option of the contract
@@ -52,6 +52,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     clock: Annotated[str | None, typer.Option(help="GPU whose times the program's own timers show.")] = None,
     out: Annotated[Path | None, typer.Option(help="File for the recording (.kc).")] = None,
     report: Annotated[Path | None, typer.Option(help="Page with timeline: .html or .md.")] = None,
+    pictures: option.PictureFolder = None,
     trace: Annotated[Path | None, typer.Option(help="Timeline for Perfetto: .json.")] = None,
     export: Annotated[Path | None, typer.Option(help="Launch file for the launches: .toml.")] = None,
     include: option.IncludeFolders = None,
@@ -71,7 +72,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     from kerncast.execute.live import Rules  # noqa: PLC0415
     from kerncast.forecast import Options, resolve_gpus  # noqa: PLC0415
 
-    outputs = _Outputs(out, report, trace, export, as_json=json_)
+    outputs = _Outputs(out, ReportPlaces(report, pictures), trace, export, as_json=json_)
     outputs.check()
     options = Options(level=level, apart=True)
     gpus = resolve_gpus(gpu) if gpu else []
@@ -105,7 +106,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 @dataclass(frozen=True, slots=True)
 class _Outputs:
     out: Path | None
-    report: Path | None
+    report: ReportPlaces
     trace: Path | None
     export: Path | None
     as_json: bool
@@ -116,6 +117,7 @@ class _Outputs:
             path = getattr(self, name)
             if path is not None:
                 check_place(path, endings)
+        self.report.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,12 +289,12 @@ def _write(
         from kerncast.report.as_json import json_text  # noqa: PLC0415
 
         write_text(outputs.trace, json_text(trace_object(recording, best)))
-    if outputs.report is not None:
+    if outputs.report.is_asked:
         from kerncast.forecast import Means  # noqa: PLC0415
         from kerncast.report.application.application_page import application_document  # noqa: PLC0415
 
         beyond = beyond_of(applications.forecast, Means(progress=show, apart=True))
-        write_document(outputs.report, application_document(recording, applications, beyond))
+        outputs.report.write(application_document(recording, applications, beyond))
 
 
 def _tell(

@@ -8,7 +8,7 @@ import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr, tell
-from kerncast.cli.shared.reports import PAGES, advice_told, write_document
+from kerncast.cli.shared.reports import ReportPlaces, advice_told
 
 if TYPE_CHECKING:
     from kerncast.gpu import GPU
@@ -33,6 +33,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     memory: option.Memory = None,
     tornado: Annotated[Path | None, typer.Option(help="Draw the changes at half and double: .png, .svg, .pdf.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page: .html or .md.")] = None,
+    pictures: option.PictureFolder = None,
     json_: option.AsJson = False,
     out: option.Out = None,
     quiet: option.Quiet = False,
@@ -43,7 +44,8 @@ def command(  # noqa: PLR0913  each parameter is one option
     from kerncast.models import Question  # noqa: PLC0415
     from kerncast.studies.sensitivity.elasticities import parameters_named  # noqa: PLC0415
 
-    _check_files(tornado, report)
+    places = ReportPlaces(report, pictures)
+    _check_files(tornado, places)
     chosen, assumed = option.one_gpu(gpu, "Name one: elasticities are those of one GPU.")
     at_clock = option.clock_of(clock)
     chosen = chosen if at_clock is None else chosen.at_clock(at_clock)
@@ -59,18 +61,17 @@ def command(  # noqa: PLR0913  each parameter is one option
         tell(f"{each.kernel} (launch {each.launch}) refused: {each.reason}")
     if not study.found:
         return _REFUSED_STATUS
-    _write(study, lifted, tornado, report)
+    _write(study, lifted, tornado, places)
     return 0
 
 
-def _check_files(tornado: Path | None, report: Path | None) -> None:
+def _check_files(tornado: Path | None, places: ReportPlaces) -> None:
     """Raise InputError for a file that could not be written in the end."""
     if tornado is not None:
         from kerncast.report.pictures.picture_files import FORMATS  # noqa: PLC0415
 
         check_place(tornado, FORMATS)
-    if report is not None:
-        check_place(report, PAGES)
+    places.check()
 
 
 def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bool, out: Path | None) -> None:
@@ -83,16 +84,16 @@ def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bo
         print_sensitivity(study, advice, console)
 
 
-def _write(study: "Study", advice: "Sequence[Advice]", tornado: Path | None, report: Path | None) -> None:
-    if tornado is None and report is None:
+def _write(study: "Study", advice: "Sequence[Advice]", tornado: Path | None, places: ReportPlaces) -> None:
+    if tornado is None and not places.is_asked:
         return
-    from kerncast.report.page.fragments import drawn  # noqa: PLC0415
-    from kerncast.report.pictures.picture_files import save_picture, svg_text  # noqa: PLC0415
+    from kerncast.report.page.figures import figure_picture  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
     from kerncast.report.what_if.sensitivity import sensitivity_document  # noqa: PLC0415
     from kerncast.report.what_if.tornado import draw_tornado  # noqa: PLC0415
 
     figure = draw_tornado(study.found)
     if tornado is not None:
         save_picture(figure, tornado)
-    if report is not None:
-        write_document(report, sensitivity_document(study, advice, drawn(svg_text(figure))))
+    if places.is_asked:
+        places.write(sensitivity_document(study, advice, figure_picture(figure)))

@@ -45,6 +45,9 @@ Memory = Annotated[
 # What is printed, and where it goes.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[Path | None, typer.Option(help="Write the output to a file.")]
+PictureFolder = Annotated[
+    Path | None, typer.Option("--pictures", help="Folder for the report's pictures, each as .png, .svg and .pdf.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx", ".ptx"}

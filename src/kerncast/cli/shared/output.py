@@ -152,6 +152,14 @@ def console_of(out: Path | None) -> Iterator[Console]:
     write_text(out, console.export_text())
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder unless it is there; raises InputError where that is not possible."""
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make a folder: {error.strerror}", where=str(path)) from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file whole, or leave it as it was; raises InputError where that is not possible."""
     with replacing(path) as place:

@@ -1,10 +1,12 @@
 """Reports that commands write: what a page needs beyond the answer is found out for it alone."""
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncast.cli.application import asked_command
-from kerncast.cli.shared.output import tell, write_text
+from kerncast.cli.shared.output import check_place, make_folder, tell, write_text
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,22 +23,47 @@ if TYPE_CHECKING:
     from kerncast.report.page.pages import Document
     from kerncast.studies.sensitivity.lifting import Advice
 
-PAGES = (".html", ".md")
+#: Launches that are simulated anew for advice, once for each limit.
+_MOST_ADVISED = 4
+_PAGES = (".html", ".md")
 
 
-def check_report(report: Path | None, *, advises: bool = False) -> None:
-    """Raise InputError for a name of no report, and for advice that nobody could read."""
-    if advises and report is None:
-        raise InputError("--advice is told in a report", cure="Add --report page.html, or use kerncast profile.")
-    if report is not None and report.suffix not in PAGES:
-        raise InputError(f"{report} is neither .html nor .md", cure="End its name in .html or .md.")
+@dataclass(frozen=True, slots=True)
+class ReportPlaces:
+    """The places of a report: its page, and a folder for its pictures as files."""
 
+    page: Path | None
+    pictures: Path | None = None
 
-def write_document(path: Path, document: "Document") -> None:
-    """Write a report in the form that its name says."""
-    from kerncast.report.page.pages import render_html, render_markdown  # noqa: PLC0415
+    @property
+    def is_asked(self) -> bool:
+        """Whether anybody wants a report."""
+        return self.page is not None or self.pictures is not None
 
-    write_text(path, render_markdown(document) if path.suffix == ".md" else render_html(document))
+    def check(self, *, advises: bool = False) -> None:
+        """Raise InputError for a name of no report, and for advice that nobody could read."""
+        if advises and self.page is None:
+            raise InputError("--advice is told in a report", cure="Add --report page.html, or use kerncast profile.")
+        if self.page is not None:
+            check_place(self.page, _PAGES)
+        folder = self.pictures
+        if folder is not None and not (folder.is_dir() or (folder.parent.is_dir() and not folder.exists())):
+            raise InputError(f"--pictures {folder} is no folder", cure="Name a folder that is there, or one to make.")
+
+    def write(self, document: "Document") -> None:
+        """Write the report in the form that its name says, and each of its pictures in every format."""
+        from kerncast.report.page.figures import pictures_of, save_pictures  # noqa: PLC0415
+        from kerncast.report.page.pages import render_html, render_markdown  # noqa: PLC0415
+
+        images: dict[int, str] = {}
+        if self.pictures is not None:
+            make_folder(self.pictures)
+            save_pictures(document, self.pictures)
+            place = Path(os.path.relpath(self.pictures, self.page.parent if self.page else None))
+            images = {id(picture): (place / f"{name}.svg").as_posix() for name, picture in pictures_of(document)}
+        if self.page is not None:
+            is_text = self.page.suffix == ".md"
+            write_text(self.page, render_markdown(document, images) if is_text else render_html(document))
 
 
 def beyond_of(forecast: "Forecast", means: "Means", *, advises: bool = False) -> "Beyond":
@@ -54,12 +81,13 @@ def beyond_of(forecast: "Forecast", means: "Means", *, advises: bool = False) ->
 def before_of(baseline: "Baseline", forecast: "Forecast", means: "Means") -> "Before":
     """Return the version before, with looks at its launches where it has some; at least one forecast must pair."""
     from kerncast.forecast.closer_look import look_closer  # noqa: PLC0415
-    from kerncast.report.comparison.before_after import Before  # noqa: PLC0415
+    from kerncast.report.comparison.before_after import Before, sureness  # noqa: PLC0415
 
     pairs = tuple(baseline.pairs(forecast.predictions))
+    sure = sureness(pairs, baseline.forecast.profiled if baseline.forecast else (), forecast.profiled)
     if baseline.forecast is None:
-        return Before(str(baseline.path), pairs)
-    return Before(str(baseline.path), pairs, baseline.forecast.profiled, look_closer(baseline.forecast, means))
+        return Before(str(baseline.path), pairs, sure=sure)
+    return Before(str(baseline.path), pairs, baseline.forecast.profiled, look_closer(baseline.forecast, means), sure)
 
 
 def advice_told(launches: "Sequence[Launch]", gpu: "GPU", question: "Question", means: "Means") -> "tuple[Advice, ...]":
@@ -78,7 +106,7 @@ def _advice(forecast: "Forecast", looks: "Sequence[CloserLook]", means: "Means")
 
     cases = {(case.profile.index, case.gpu.id): case for case in forecast.profiled}
     first = {look.profile.index: look for look in reversed(looks)}
-    chosen = [cases[look.profile.index, look.gpu] for look in first.values()]
+    chosen = [cases[look.profile.index, look.gpu] for look in list(first.values())[:_MOST_ADVISED]]
     found = [
         advice
         for case in chosen

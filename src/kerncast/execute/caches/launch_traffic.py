@@ -185,17 +185,36 @@ class _Scaled:
         return _Share(found.value, min(found.low, other.low), max(found.high, other.high))
 
     def _misses(self, kind: str, asked: Count) -> Count:
-        """Return what misses L2; if it holds all of the launch, each sector is missed once, or comes with another."""
+        """Return what misses L2; if it holds all of the launch, each sector is missed once, or comes with another.
+
+        The second half of a window may miss nothing that its first half has fetched. Sectors that are read and never
+        written are missed all the same, once at least: compulsory misses, which no cache that starts cold avoids.
+        """
         part, whole = (f"l2_{kind}_hits",), (f"l2_{kind}_sectors",)
         share = _rate(self._simulation, part, whole, is_short=not self._is_steady).rest
+        first = self._compulsory(kind, asked)
         if self._is_steady:
             total = self._simulation.total
             seen, found = getattr(total, whole[0]), getattr(total, part[0])
-            return Count.exact(min(seen - found, asked.value)) + share.of(asked - Count.exact(seen))
+            scaled = Count.exact(min(seen - found, asked.value)) + share.of(asked - Count.exact(seen))
+            return _at_least(scaled, first.low, first.low)
         once = self._touched("read" if kind == "read" else "written").times(1 / self._fetched)
         cold = share.of(asked)
         value = min(once.value, cold.value) if self._fits else cold.value
-        return Count(value, min(once.value, cold.low, value), max(cold.high, value))
+        scaled = Count(value, min(once.value, cold.low, value), max(cold.high, value))
+        return _at_least(scaled, first.low, first.value)
+
+    def _compulsory(self, kind: str, asked: Count) -> Count:
+        """Return misses of sectors that only this kind of access touches; low are those that the sample has touched.
+
+        Atomics read and write: what they touch first is not told from what stores do. Copies in bulk touch memory, but
+        are not among what L1 asks for.
+        """
+        if kind == "atomic":
+            return Count.exact(0)
+        found = self._touched(f"only_{'read' if kind == 'read' else 'written'}")
+        found = found.times(1 / self._fetched) if kind == "read" else found
+        return Count(*(min(each, asked.value) for each in (found.value, found.low, found.high)))
 
     @property
     def _fetched(self) -> float:
@@ -209,7 +228,7 @@ class _Scaled:
         dirtied = self._continued("l2_dirtied_sectors", ("l2_write_sectors", "l2_atomic_sectors"), written)
         once, both = self._touched("written"), self._touched("either")
         if not self._is_steady:
-            value = min(once.value, dirtied.value) if self._fits else dirtied.value
+            value = max(once.low, min(once.value, dirtied.value) if self._fits else dirtied.value)
             dirtied = Count(value, min(once.low, value), max(once.high, dirtied.high))
         room = self._capacity * once.value / both.value if both.value else 0.0
         if _counted_between(self._simulation, ("dram_write_sectors",), 0.5, 1):
@@ -240,6 +259,12 @@ class _Scaled:
         """Return distinct sectors of the whole launch."""
         executed = self._executed
         return touched(executed.trace, access, executed.sampler.blocks).times(1 / SECTOR_BYTES)
+
+
+def _at_least(count: Count, low: float, value: float) -> Count:
+    """Return a count whose low end and value are at least these; ``value`` is at least ``low``."""
+    value = max(count.value, value)
+    return Count(value, min(value, max(count.low, low)), max(count.high, value))
 
 
 def _rate(simulation: Simulation, part: tuple[str, ...], whole: tuple[str, ...], *, is_short: bool = False) -> _Share:

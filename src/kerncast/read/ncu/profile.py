@@ -11,7 +11,17 @@ from kerncast.gpu import GPU, find_id, list_gpus, load_gpu, normalise
 from kerncast.launch import Extent, check_geometry
 from kerncast.prediction import Timing
 from kerncast.printable import printable
-from kerncast.profiles import Count, Counts, FloatMix, KernelProfile, MachineMix, Origin, Resources, SourceRun
+from kerncast.profiles import (
+    Count,
+    Counts,
+    FloatMix,
+    KernelProfile,
+    MachineMix,
+    Origin,
+    Resources,
+    SampledLine,
+    SourceRun,
+)
 from kerncast.profiles.counts import CONTROL_OPS, DRAM_BYTES, FLOPS, INTEGER_OPS, LOCAL_BYTES_REQUESTED, TENSOR_OPS
 from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, instruction_counts, memory_counts
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
@@ -160,7 +170,7 @@ def _profile(row: NcuRow, index: int, source_gpu: GPU | None, where: str) -> Ker
     counts = NcuCounts(row, where)
     grid, block = _geometry(row, counts, where)
     mixes = {bits: counts.float_mix(bits) for bits in _WIDTHS}
-    run = _run(counts, gpu)
+    run = _run(counts, gpu, row.lines)
     dram = dram_bytes(counts, gpu)
     memory = memory_counts(counts, dram)
     profile = KernelProfile(
@@ -204,7 +214,7 @@ def _geometry(row: NcuRow, counts: NcuCounts, where: str) -> tuple[Extent, Exten
     return found[0], found[1]
 
 
-def _run(counts: NcuCounts, gpu: GPU) -> SourceRun | None:
+def _run(counts: NcuCounts, gpu: GPU, lines: tuple[SampledLine, ...]) -> SourceRun | None:
     seconds = counts.seconds()
     if not seconds:
         return None
@@ -217,6 +227,7 @@ def _run(counts: NcuCounts, gpu: GPU) -> SourceRun | None:
         ),
         active_threads=counts.active_threads(),
         clock_hz=counts.clock_hz(gpu.sm_count * gpu.architecture.schedulers_per_sm),
+        lines=lines,
     )
 
 
@@ -371,7 +382,7 @@ def _alike(row: NcuRow, index: int) -> Hashable:
         return index
     if any(_WITH_TIME.search(metric.name) for metric in rest):
         return index
-    return (row.device, row.compute_capability, rest)
+    return (row.device, row.compute_capability, rest, row.lines)
 
 
 def _adapted(profile: KernelProfile, row: NcuRow, index: int, where: str) -> KernelProfile:

@@ -4,12 +4,14 @@ The library (module ``ncu_report``, extra ``ncu``) is not made for files that so
 or hangs it ends the child, and is an error here.
 """
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from kerncast.bounded_file import Bound, opened
 from kerncast.child_process import ask
 from kerncast.errors import InputError
+from kerncast.profiles import SampledLine, StateSamples
 from kerncast.read.ncu.rows import MOST_VALUE, NcuMetric, NcuRow, base_unit, extent_of
 from kerncast.units import GIB
 
@@ -89,4 +91,24 @@ def _row(number: int, reply: dict[str, Any]) -> NcuRow:
         compute_capability=None,
         metrics=tuple(metrics),
         device=str(reply["device"]) if reply["device"] else None,
+        lines=_lines(reply["code"], {(str(file), int(line)): str(text) for file, line, text in reply["texts"]}),
     )
+
+
+def _lines(code: list[Any], texts: dict[tuple[str, int], str]) -> tuple[SampledLine, ...]:
+    """Return the source lines of some instructions, in the order of files and lines."""
+    by_line: dict[tuple[str, int], list[Any]] = defaultdict(list)
+    for file, line, *rest in code:
+        by_line[str(file), int(line)].append(rest)
+    found = []
+    for place in sorted(by_line):
+        sampled: dict[str, float] = defaultdict(float)
+        for _, _, states in by_line[place]:
+            for state, samples in states.items():
+                sampled[str(state)] += float(samples)
+        ranked = sorted(sampled.items(), key=lambda each: (-each[1], each[0]))
+        sass = tuple(" ".join(str(text).split()) for text, _, _ in by_line[place])
+        warps = sum(float(warps) for _, warps, _ in by_line[place])
+        states = tuple(StateSamples(*each) for each in ranked)
+        found.append(SampledLine(*place, texts.get(place, ""), warps, states, sass))
+    return tuple(found)

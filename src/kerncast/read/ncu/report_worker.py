@@ -27,6 +27,9 @@ _LEFT_OUT = (
 #: An opcode that is not listed did not run.
 _FLOAT_OPCODES = ("FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA", "HADD2", "HMUL2", "HFMA2")
 _LONGEST_NAME = 4000
+#: Instructions of one kernel that are told of, and the letters of a line of its source or code.
+_MOST_INSTRUCTIONS, _LONGEST_LINE = 20_000, 400
+_EXECUTED, _SAMPLED, _NOT_ISSUED = "inst_executed", "smsp__pcsamp_warps_issue_stalled_", "_not_issued"
 
 
 def main() -> None:
@@ -46,7 +49,7 @@ def answer(path: str) -> dict[str, Any]:
         room = MOST_VALUES
         for action in (action for profiled in context for action in profiled):
             row = _row(action, library)
-            room -= len(row["metrics"])
+            room -= len(row["metrics"]) + len(row["code"])
             if room < 0:
                 return {"error": f"it holds more than {MOST_VALUES:,} values"}
             rows.append(row)
@@ -63,7 +66,46 @@ def _row(action: Any, library: Any) -> dict[str, Any]:
         "name": str(action.name(library.IAction.NameBase_DEMANGLED))[:_LONGEST_NAME],
         "device": str(device.as_string())[:100] if device is not None else None,
         "metrics": [*_metrics(action, library.IMetric)],
+        **_code(action),
     }
+
+
+def _code(action: Any) -> dict[str, Any]:
+    """Return file, line, machine code, executions by warps and samples by state of each instruction, and the source.
+
+    Instances of a metric correlate with addresses of instructions; a report without the source counters has none.
+    """
+    warps = _by_address(action.metric_by_name(_EXECUTED))
+    states = [name for name in action.metric_names() if name.startswith(_SAMPLED) and not name.endswith(_NOT_ISSUED)]
+    samples = {name.removeprefix(_SAMPLED): _by_address(action.metric_by_name(name)) for name in states}
+    addresses = sorted({*warps, *(each for found in samples.values() for each in found)})[:_MOST_INSTRUCTIONS]
+    code: list[Any] = []
+    places: set[tuple[str, int]] = set()
+    for address in addresses if warps else ():
+        info = action.source_info(address)
+        place = ("", 0) if info is None else (str(info.file_name())[:_LONGEST_NAME], int(info.line()))
+        places.add(place)
+        told = {state: found[address] for state, found in samples.items() if found.get(address)}
+        code.append([*place, str(action.sass_by_pc(address))[:_LONGEST_LINE], warps.get(address, 0.0), told])
+    return {"code": code, "texts": _texts(action, places) if code else []}
+
+
+def _by_address(metric: Any) -> dict[int, float]:
+    if metric is None or not metric.num_instances() or not metric.has_correlation_ids():
+        return {}
+    ids = metric.correlation_ids()
+    values = [(int(ids.as_uint64(place)), float(metric.as_double(place))) for place in range(metric.num_instances())]
+    return {address: value for address, value in values if math.isfinite(value) and 0 <= value < MOST_VALUE}
+
+
+def _texts(action: Any, places: set[tuple[str, int]]) -> list[tuple[str, int, str]]:
+    """Return the source lines that instructions are of, as far as the report holds the source."""
+    found = []
+    for file, text in action.source_files().items():
+        lines = str(text).splitlines()
+        wanted = (line for name, line in places if name == file and 0 < line <= len(lines))
+        found += [(str(file), line, lines[line - 1][:_LONGEST_LINE]) for line in wanted]
+    return found
 
 
 def _metrics(action: Any, kinds: Any) -> Iterator[tuple[str, float, str]]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from kerncast.errors import InputError
 from kerncast.launch import Extent
+from kerncast.profiles import SampledLine
 from kerncast.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
 
@@ -40,6 +41,9 @@ class NcuRow:
 
     empties_caches: bool = True
     """whether the profiler empties caches before each pass unless told otherwise: ncu does, others do not"""
+
+    lines: tuple[SampledLine, ...] = ()
+    """source lines with their counters; empty where the file has none, as all CSV"""
 
     def value(self, name: str) -> float | None:
         """Return the value of a metric, or None where the file has none."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kerncast.forecast.application import Application, Applications
 from kerncast.models.timeline import busy_seconds
@@ -23,15 +23,13 @@ from kerncast.report.forecast.document import (
     words_section,
 )
 from kerncast.report.forecast.forecast_tables import notes_of
-from kerncast.report.page.fragments import Bar, Lane, Part, Stack, interval_bars, stacks, timeline
+from kerncast.report.page.figures import Picture, bars_picture, stacks_picture, timeline_picture
+from kerncast.report.page.fragments import Bar, Lane, Part, Stack
 from kerncast.report.page.pages import Document, Section
 from kerncast.report.pictures.colours import FAINT, LIMITS, REST, series_colours
 from kerncast.report.tables import Fact, Table, TextColumn
 from kerncast.report.words import describe_percent, describe_range
 from kerncast.units import format_seconds
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 _MOST_NAMED, _OTHERS = 6, "other kernels"
 _COPY_COLOUR = LIMITS["fma"]
@@ -55,7 +53,7 @@ def application_document(recording: Recording, found: Applications, beyond: Beyo
     sections = [
         Section(
             "Forecast", tables=(applications_table(ranked),), key="forecast",
-            pictures=(interval_bars(bars, f"From start to end, with its {best.level:.0%} interval."),),
+            pictures=(bars_picture(bars, f"From start to end, with its {best.level:.0%} interval."),),
         ),
         _time_section(ranked, colours),
         _timeline_section(recording, ranked, colours),
@@ -114,9 +112,11 @@ def moments(found: Application) -> tuple[Part, ...]:
 def _time_section(ranked: Sequence[Application], colours: dict[str, str]) -> Section:
     parts = [Stack(each.gpu, each.timeline.seconds, moments(each)) for each in ranked]
     kernels = [Stack(each.gpu, each.timeline.kernels, _by_kernel(each, colours)) for each in ranked if each.kernels]
-    pictures = [stacks(parts, _PARTS)]
+    pictures = [stacks_picture(parts, _PARTS)]
     if kernels and len(colours) > 1:
-        pictures.append(stacks(kernels, "The time of the kernels, by kernel; those of several streams may overlap."))
+        pictures.append(
+            stacks_picture(kernels, "The time of the kernels, by kernel; those of several streams may overlap.")
+        )
     rows = tuple(
         (stack.label, *(format_seconds(part.seconds, 3) for part in stack.parts), format_seconds(stack.seconds, 3))
         for stack in parts
@@ -137,7 +137,7 @@ def _timeline_section(recording: Recording, ranked: Sequence[Application], colou
     return Section("Timeline", key="timeline", pictures=(first[1],), inside=folded)
 
 
-def _timeline(recording: Recording, found: Application, colours: dict[str, str]) -> "Markup":
+def _timeline(recording: Recording, found: Application, colours: dict[str, str]) -> Picture:
     line = found.timeline
     rows: dict[tuple[bool, int, int], list[Any]] = {}
     for span in line.spans:
@@ -151,7 +151,7 @@ def _timeline(recording: Recording, found: Application, colours: dict[str, str])
     legend = [*colours.items(), *([("copies and fills", _COPY_COLOUR)] if any(key[0] for key in rows) else [])]
     left = len(rows) - len(lanes)
     more = f" {left} more streams are left out." if left > 0 else ""
-    return timeline(lanes, line.seconds, legend, f"{found.gpu}: {format_seconds(line.seconds, 3)}.{more}")
+    return timeline_picture(lanes, line.seconds, legend, f"{found.gpu}: {format_seconds(line.seconds, 3)}.{more}")
 
 
 def marks_of(

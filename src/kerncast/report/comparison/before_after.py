@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kerncast.forecast.closer_look import CloserLook
 from kerncast.metrics import occupancy_of
@@ -12,14 +11,15 @@ from kerncast.prediction import Prediction
 from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile
 from kerncast.profiles import counts as named
 from kerncast.report.forecast.time_pictures import OVERLAP, parts_of, parts_table, state_parts
-from kerncast.report.page.fragments import Bar, Stack, interval_bars, stacks
+from kerncast.report.forecast.verdict import is_comparable
+from kerncast.report.page.figures import Picture, bars_picture, stacks_picture
+from kerncast.report.page.fragments import Bar, Stack
 from kerncast.report.page.pages import Section
 from kerncast.report.tables import Fact, Table, TextColumn
-from kerncast.report.words import describe_interval, describe_limiter, describe_percent
+from kerncast.report.words import describe_interval, describe_limiter, describe_percent, describe_probability
+from kerncast.studies.comparing.comparison import Faster
+from kerncast.studies.comparing.contenders import faster_version
 from kerncast.units import format_bytes, format_count, format_seconds
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 Pair = tuple[Prediction, Prediction]
 """forecasts before and after, of one launch on one GPU"""
@@ -39,6 +39,27 @@ class Before:
     cases: tuple[Case, ...] = ()
     """cases of the version before; empty where only its times are known"""
     looks: tuple[CloserLook, ...] = ()
+    sure: tuple[tuple[str, Faster], ...] = ()
+    """probability that the later version is faster, by the id of each GPU where it can be told"""
+
+    def faster_on(self, gpu_id: str) -> Faster | None:
+        """Return how sure it is that the later version is faster on a GPU, None where nothing tells."""
+        return dict(self.sure).get(gpu_id)
+
+
+def sureness(pairs: Sequence[Pair], old: Sequence[Case], new: Sequence[Case]) -> tuple[tuple[str, Faster], ...]:
+    """Return how sure it is that the later version is faster, by GPU; nobody knows how far other models err alike."""
+    cases = [{(case.profile.index, case.gpu.id): case for case in own} for own in (old, new)]
+    by_gpu: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        by_gpu.setdefault(pair[1].gpu_id, []).append(pair)
+    found = []
+    for gpu_id, own in by_gpu.items():
+        models = {p.model for pair in own for p in pair}
+        if len(models) == 1 and all(p.low > 0 and is_comparable(p) for pair in own for p in pair):
+            runs = ([(pair[side], cases[side].get((pair[side].launch, gpu_id))) for pair in own] for side in (0, 1))
+            found.append((gpu_id, faster_version(*runs)))
+    return tuple(found)
 
 
 def describe_change(before: float, after: float) -> str:
@@ -69,7 +90,9 @@ def lead(before: Before) -> str:
     pairs = [pair for pair in before.pairs if pair[1].gpu_id == best.gpu_id]
     what = f"{pairs[0][0].kernel} before, {pairs[0][1].kernel} after" if len(pairs) == 1 else f"{len(pairs)} launches"
     apart = [(a, b) for a, b in before.pairs if b.high < a.low or a.high < b.low]
-    if len(apart) == len(before.pairs):
+    if (found := before.faster_on(best.gpu_id)) is not None:
+        sure = _sureness(found, new < old)
+    elif len(apart) == len(before.pairs):
         sure = "On every GPU the intervals lie apart."
     elif not apart:
         sure = "The intervals overlap; both forecasts may err in the same direction, which the intervals leave out."
@@ -78,12 +101,37 @@ def lead(before: Before) -> str:
     return f"{span} on {best.gpu} ({what}). {sure}"
 
 
+def _sureness(found: Faster, is_faster: bool) -> str:
+    """Return how sure a change is, for the direction that the forecasts have."""
+    ends = [each if is_faster else 1 - each for each in (found.if_independent, found.if_alike)]
+    span = [describe_probability(each) for each in sorted(ends)]
+    what = f"The later version is {'faster' if is_faster else 'slower'} with a probability of"
+    if found.probability is None:
+        return f"{what} {span[0]} to {span[1]}, by how far the errors of both forecasts are alike, which nothing tells."
+    told = describe_probability(found.probability if is_faster else 1 - found.probability)
+    alone = describe_probability(ends[0])
+    if told == alone:  # nothing that was measured says that two builds err alike
+        return f"{what} {told}, and {describe_probability(ends[1])} if the errors of both forecasts are the same."
+    return f"{what} {told} ({alone} if the errors of both forecasts are independent, {span[1]} if they are the same)."
+
+
+#: What stands behind the probability; the numbers are those of ``data/calibration/evidence.toml``.
+_HOW_SURE = (
+    "How sure: both forecasts are of one GPU, so that an unknown clock counts for their difference alone. Beyond that"
+    " the errors of two launches of one build correlate as those of 856 measured launches of 107 kernels do; of two"
+    " builds only as far as one GPU's errors do, as what two versions of a kernel share beyond that was not measured."
+)
+
+
 def tiles(before: Before) -> Iterator[Fact]:
     """Yield the change on each of the first GPUs."""
     best = _fastest(before)
     old, new = next(pair for pair in before.pairs if pair[1] is best)
     yield Fact("Before", format_seconds(old.seconds, _DIGITS), describe_interval(old))
     yield Fact("After", format_seconds(new.seconds, _DIGITS), describe_interval(new))
+    if (found := before.faster_on(best.gpu_id)) is not None and found.probability is not None:
+        note = f"correlation of the errors: {found.correlation:.2f}"
+        yield Fact("Faster with probability", describe_probability(found.probability), note)
     if old.limiter:
         yield Fact("Limited by", describe_limiter(new.limiter), f"before: {describe_limiter(old.limiter)}")
     factors = sorted(a.seconds / b.seconds for a, b in before.pairs if b.seconds)
@@ -94,32 +142,50 @@ def tiles(before: Before) -> Iterator[Fact]:
 def change_table(before: Before) -> Table:
     """Return a row per launch and GPU: both times, and their quotient."""
     has_launches = len({new.launch for _, new in before.pairs}) > 1
+    has_chance = bool(before.sure) and not has_launches
     rows = tuple(
         (
             *((f"{new.kernel} ({new.launch})",) if has_launches else ()), new.gpu,
             format_seconds(old.seconds, _DIGITS), format_seconds(new.seconds, _DIGITS),
             f"×{old.seconds / new.seconds:.2f}" if new.seconds else _NOTHING,
             describe_interval(old), describe_interval(new),
+            *((_chance_of(before, new),) if has_chance else ()),
             describe_limiter(old.limiter) if old.limiter else _NOTHING, describe_limiter(new.limiter),
         )
         for old, new in sorted(before.pairs, key=lambda pair: (pair[1].launch, pair[1].seconds))
     )  # fmt: skip
     heading = ("before", "after", "speed-up", "interval before", "interval after")
-    columns = (TextColumn("GPU"), *heading, TextColumn("limited before"), TextColumn("limited after"))
+    columns = (
+        TextColumn("GPU"),
+        *heading,
+        *(("faster with",) if has_chance else ()),
+        TextColumn("limited before"),
+        TextColumn("limited after"),
+    )
     return Table((*((TextColumn("launch"),) if has_launches else ()), *columns), rows)
+
+
+def _chance_of(before: Before, new: Prediction) -> str:
+    found = before.faster_on(new.gpu_id)
+    if found is None:
+        return _NOTHING
+    if found.probability is None:
+        return " to ".join(map(describe_probability, sorted((found.if_independent, found.if_alike))))
+    return describe_probability(found.probability)
 
 
 def before_sections(
     before: Before, cases: Sequence[Case], looks: Sequence[CloserLook], source: Sequence[Section] = ()
 ) -> Iterator[Section]:
     """Yield what has changed: the times, what they are made of, the counts; ``source`` shows the version before."""
+    said = (f"Before: {before.name}.", *((_HOW_SURE,) if before.sure else ()))
     yield Section(
-        "Before and after", (f"Before: {before.name}.",), (change_table(before),), key="change",
+        "Before and after", said, (change_table(before),), key="change",
         pictures=(_bars(before.pairs),),
     )  # fmt: skip
     known = [pair for pair in before.pairs if pair[0].terms]
     if known:
-        pictures = [stacks(_stacks(known), OVERLAP), *_state_pictures(before, looks)]
+        pictures = [stacks_picture(_stacks(known), OVERLAP), *_state_pictures(before, looks)]
         tables = [parts_table([(_named(each, when), each.seconds, parts_of(each)) for pair in known[:2]
                                for each, when in zip(pair, ("before", "after"), strict=True)])]  # fmt: skip
         yield Section("Where the time went", key="went", pictures=tuple(pictures), instead=tuple(tables))
@@ -147,12 +213,12 @@ def _named(p: Prediction, when: str) -> str:
     return f"{p.gpu}, {when}"
 
 
-def _bars(pairs: Sequence[Pair]) -> "Markup":
+def _bars(pairs: Sequence[Pair]) -> Picture:
     bars = []
     for old, new in sorted(pairs, key=lambda pair: pair[1].seconds):
         bars += [Bar(old.gpu, old.low, old.seconds, old.high, "before", "other")]
         bars += [Bar(new.gpu, new.low, new.seconds, new.high, "after")]
-    return interval_bars(bars, "Each GPU before (grey) and after, with the interval of each forecast.")
+    return bars_picture(bars, "Each GPU before (grey) and after, with the interval of each forecast.")
 
 
 def _stacks(pairs: Sequence[Pair]) -> list[Stack]:
@@ -164,7 +230,7 @@ def _stacks(pairs: Sequence[Pair]) -> list[Stack]:
     ]
 
 
-def _state_pictures(before: Before, looks: Sequence[CloserLook]) -> Iterator["Markup"]:
+def _state_pictures(before: Before, looks: Sequence[CloserLook]) -> Iterator[Picture]:
     """Yield the states of warps of both versions, on the GPUs on which both were looked at."""
     old_looks, new_looks = ({(each.profile.index, each.gpu): each for each in own} for own in (before.looks, looks))
     found = []
@@ -174,7 +240,7 @@ def _state_pictures(before: Before, looks: Sequence[CloserLook]) -> Iterator["Ma
             if look is not None and look.profile.warp_states is not None:
                 found.append(Stack(p.gpu, p.seconds, state_parts(p.seconds, look.profile.warp_states), when))
     if found:
-        yield stacks(found, "The same times by what the warps of an SM do or wait for.")
+        yield stacks_picture(found, "The same times by what the warps of an SM do or wait for.")
 
 
 _COUNTS: tuple[tuple[str, str, str], ...] = (

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from kerncast.forecast import Forecast
 from kerncast.forecast.closer_look import CloserLook
@@ -20,6 +19,7 @@ from kerncast.report.forecast.forecast_tables import (
     EVIDENCE_HEADING,
     EXPLANATION,
     LIMITS_HEADING,
+    TRANSFER_HEADING,
     estimate_table,
     evidence_tables,
     index_of,
@@ -41,7 +41,8 @@ from kerncast.report.forecast.time_pictures import (
     state_parts,
 )
 from kerncast.report.forecast.verdict import Contest, answer, contests
-from kerncast.report.page.fragments import Bar, Stack, interval_bars, stacks
+from kerncast.report.page.figures import Picture, bars_picture, stacks_picture
+from kerncast.report.page.fragments import Bar, Stack
 from kerncast.report.page.pages import Document, Origin, Section
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.what_if.advice import advice_sections
@@ -64,9 +65,6 @@ from kerncast.report.words import (
 from kerncast.studies.sensitivity.lifting import Advice
 from kerncast.units import GIGA, KIB, MEGA, TERA, format_seconds
 
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
 _MOST_NAMED = 3
 #: Launches of which a report has sections of their own: those that take longest.
 _MOST_LAUNCHES = 12
@@ -79,9 +77,9 @@ class Beyond:
 
     looks: tuple[CloserLook, ...] = ()
     advice: tuple[Advice, ...] = ()
-    rooflines: "tuple[tuple[str, Markup], ...]" = ()
+    rooflines: tuple[tuple[str, Picture], ...] = ()
     """title and picture of each, the fastest GPU's first"""
-    bars: "tuple[Markup, ...]" = ()
+    bars: tuple[Picture, ...] = ()
     """measured and forecast times"""
     origin: Origin | None = None
     before: Before | None = None
@@ -161,7 +159,7 @@ def _overview(forecast: Forecast, of_launches: Sequence[Sequence[Contest]]) -> I
     )  # fmt: skip
     interval = head_interval(forecast.predictions[:1])
     columns = ("launch", TextColumn("kernel"), TextColumn("fastest GPU"), "time", interval, TextColumn("limited by"))
-    picture = interval_bars(bars, "All launches together, with the interval of their sum.")
+    picture = bars_picture(bars, "All launches together, with the interval of their sum.")
     yield Section("Forecast", tables=(Table(columns, rows),), key="forecast", pictures=(picture,))
 
 
@@ -193,7 +191,10 @@ def _time_sections(forecast: Forecast, beyond: Beyond, *, is_one: bool) -> Itera
         best = [of.predictions[0] for of in of_launches[:_MOST_LAUNCHES]]
         made = [Stack(p.kernel, p.seconds, parts_of(p), f"launch {p.launch}, {p.gpu}") for p in best]
         yield Section(
-            "Where the time goes", key="time", pictures=(stacks(made, OVERLAP),), inside=_roof_sections(forecast)
+            "Where the time goes",
+            key="time",
+            pictures=(stacks_picture(made, OVERLAP),),
+            inside=_roof_sections(forecast),
         )
 
 
@@ -326,7 +327,7 @@ def _total_section(forecast: Forecast) -> tuple[Section, ...]:
 def _evidence_sections(predictions: Sequence[Prediction], beyond: Beyond) -> Iterator[Section]:
     """Yield what measured times and profiles tell; their times as bars stand in the first."""
     found = {
-        ("Carried over from a measured run", "measured"): tuple(transfer_tables(predictions)),
+        (TRANSFER_HEADING, "measured"): tuple(transfer_tables(predictions)),
         (EVIDENCE_HEADING, "times"): tuple(evidence_tables(predictions)),
         (LIMITS_HEADING, "limits"): tuple(limit_tables(predictions)),
     }

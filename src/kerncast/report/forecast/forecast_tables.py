@@ -20,6 +20,7 @@ from kerncast.report.words import (
     describe_caveat,
     describe_interval,
     describe_limiter,
+    describe_name,
     describe_part,
     describe_percent,
     describe_range,
@@ -65,6 +66,7 @@ def _beside(p: Prediction, case: Case) -> tuple[str, str]:
     return format_seconds(roofline, 3), f"{p.seconds / roofline:.2f}" if roofline else "–"
 
 
+TRANSFER_HEADING = "Carried over from a measured run"
 EVIDENCE_HEADING = "Measured times, and how they move the forecast"
 _RATES = ("FLOP/s", "B/s", "FLOP", "B")
 
@@ -160,7 +162,6 @@ def _cell(value: float | None, unit: str) -> str:
     return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
 
 
-_MOST_TERMS = 3
 _LIMITED = (TextColumn("limited by"), TextColumn("largest terms"))
 _GUESSED = (TextColumn("perhaps limited by"), TextColumn("probabilities"))
 
@@ -193,19 +194,54 @@ def lacks_launches(forecast: Forecast) -> bool:
 
 def estimate_table(predictions: Sequence[Prediction]) -> Table:
     """Return one row per GPU, the fastest first: time, interval, limiter and the largest terms with their shares."""
+    return _estimates(predictions, _Width())
+
+
+def narrower_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
+    """Yield the same table again and again, each time with less: what decides least goes first."""
+    return (_estimates(predictions, width) for width in _WIDTHS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Width:
+    """The parts of a row that there is room for."""
+
+    terms: int = 3
+    """number of the largest terms"""
+    has_times: bool = True
+    """whether terms have their times beside their shares"""
+    is_short: bool = False
+    """whether limiters have their terms' names, and GPUs of long names miss the middle of them"""
+
+
+_WIDTHS = (
+    *(_Width(terms=most) for most in (3, 2)),
+    *(_Width(terms=most, has_times=False) for most in (3, 2, 1, 0)),
+    _Width(terms=0, has_times=False, is_short=True),
+)
+_GPU_LETTERS = 24
+
+
+def _estimates(predictions: Sequence[Prediction], width: _Width) -> Table:
     rows = tuple(
-        (p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter), _largest_terms(p))
+        (
+            describe_name(p.gpu, _GPU_LETTERS) if width.is_short else p.gpu, format_seconds(p.seconds),
+            describe_interval(p), p.limiter if width.is_short else describe_limiter(p.limiter),
+            *((_largest_terms(p, width),) if width.terms else ()),
+        )
         for p in sorted(predictions, key=lambda p: p.seconds)
-    )
-    is_guess = all(p.evidence and p.evidence.limits for p in predictions)
-    return Table(("GPU", "time", head_interval(predictions), *(_GUESSED if is_guess else _LIMITED)), rows)
+    )  # fmt: skip
+    limited, terms = _GUESSED if all(p.evidence and p.evidence.limits for p in predictions) else _LIMITED
+    return Table(("GPU", "time", head_interval(predictions), limited, *((terms,) if width.terms else ())), rows)
 
 
-def _largest_terms(p: Prediction) -> str:
+def _largest_terms(p: Prediction, width: _Width) -> str:
     if p.evidence and p.evidence.limits:
-        likely = p.evidence.limits[:_MOST_TERMS]
+        likely = p.evidence.limits[: width.terms]
         return ", ".join(f"{limit.resource} {describe_percent(limit.probability)}" for limit in likely)
-    ranked = sorted(p.terms, key=lambda term: -term.seconds)[:_MOST_TERMS]
+    ranked = sorted(p.terms, key=lambda term: -term.seconds)[: width.terms]
+    if not width.has_times:
+        return ", ".join(f"{term.name} {describe_percent(term.seconds / p.seconds)}" for term in ranked)
     return ", ".join(f"{term.name} {describe_part(term.seconds, p.seconds)}" for term in ranked)
 
 

@@ -11,7 +11,7 @@ from kerncast.metrics import l2_totals, ratio
 from kerncast.models import Case
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction
-from kerncast.profiles import SECTOR_BYTES, KernelProfile, LineCount, LineStates, SourceText
+from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile, LineCount, LineStates, SampledLine, SourceText
 from kerncast.profiles import counts as named
 from kerncast.profiles.counts import dram_bytes_of_launch
 from kerncast.report.page.fragments import SourceRow, source_lines
@@ -25,10 +25,17 @@ from kerncast.report.words import describe_count, describe_percent, describe_sam
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+_LEVELS = "What L1 lacks it asks L2 for, and L2 asks DRAM. The caches of each GPU are simulated from cold."
+_AS_FORECAST = (
+    "The last column is what the forecast's time counts, both ways. In a warm series a launch finds in L2 what the one"
+    " before it has left there: where all of it fits, DRAM moves nothing."
+)
 _MOST_INSTRUCTION_KINDS = 12
 _MOST_STATES = 2
 _MOST_HOT_LINES = 10
 _TAB_COLUMNS = 4
+#: Machine instructions of a measured line that are shown.
+_MOST_SASS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,7 @@ def launch_sections(of: LaunchEvidence, key: str = "") -> list[Section]:
     """Return what is known of a launch; ``key`` ends the names of the sections' places where there are several."""
     return [
         *source_sections(of, key),
+        *_sampled_sections(of.profile, key),
         Section("Occupancy", _workload(of), _occupancy_tables(of.cases), key=f"occupancy{key}"),
         _memory_section(of, key),
         Section("Operations", (describe_sampling(of.profile),), _work_tables(of.profile), key=f"operations{key}"),
@@ -132,7 +140,7 @@ def _memory_section(of: LaunchEvidence, key: str) -> Section:
     inside = Section(f"Accesses and caches on {gpu.name}", facts=facts, tables=tables)
     return Section(
         "Memory",
-        ("What L1 lacks it asks L2 for, and L2 asks DRAM. The caches of each GPU are simulated from cold.",),
+        (_LEVELS, *((_AS_FORECAST,) if any(of.forecast_of(look).work for look in simulated) else ())),
         (_levels_table(of, simulated),),
         key=f"memory{key}",
         inside=(inside, Section("Counts that no GPU changes", tables=(_traffic_table(of.profile),), is_folded=True)),
@@ -141,16 +149,20 @@ def _memory_section(of: LaunchEvidence, key: str) -> Section:
 
 def _levels_table(of: LaunchEvidence, looks: Sequence[CloserLook]) -> Table:
     rows = []
-    for look in looks:
+    forecasts = [of.forecast_of(look) for look in looks]
+    has_work = any(p.work for p in forecasts)
+    for look, p in zip(looks, forecasts, strict=True):
         counts = look.profile.counts
         asked, hits = counts[named.L1_LOAD_SECTORS], counts[named.L1_LOAD_HITS]
         asked2, hits2 = l2_totals(counts)
         levels = asked, asked2, counts[named.DRAM_READ_SECTORS], counts[named.DRAM_WRITE_SECTORS]
         moved = [describe_count(each.times(SECTOR_BYTES), "B") for each in levels]
         shares = (describe_share(hits.value, asked.value), describe_share(hits2.value, asked2.value))
-        rows.append((of.forecast_of(look).gpu, moved[0], shares[0], moved[1], shares[1], *moved[2:]))
+        forecast = (describe_count(Count.exact(p.work.dram_bytes), "B") if p.work else NOTHING,) if has_work else ()
+        rows.append((p.gpu, moved[0], shares[0], moved[1], shares[1], *moved[2:], *forecast))
     heading = ("L1, loads", "hits in L1", "L2", "hits in L2", "DRAM, read", "DRAM, written")
-    return Table((TextColumn("GPU"), *heading), tuple(rows))
+    more = (f"DRAM, {forecasts[0].timing.value}",) if has_work else ()
+    return Table((TextColumn("GPU"), *heading, *more), tuple(rows))
 
 
 def _traffic_table(profile: KernelProfile) -> Table:
@@ -282,3 +294,59 @@ def _hot_table(files: Sequence[_File], profile: KernelProfile) -> Table:
     headings = _HEADINGS if profile.warp_states else _HEADINGS_WITHOUT_STATES
     columns = (TextColumn("line"), headings[0], TextColumn(headings[1]), *headings[2:], TextColumn("source"))
     return Table(columns, tuple(row for _, row in ranked))
+
+
+# Source lines of a measured run.
+
+
+_SAMPLED_HEADINGS = ("samples of warps", "what they wait for", "warp inst.")
+_HOW_SAMPLED = (
+    "What the profiler saw on the measured GPU: each line's share of the samples of warps, what those wait for, and its"
+    " share of the instructions. A line opens to its machine instructions (SASS)."
+)
+#: What a simulation does not tell apart.
+_OTHER_STALLS = {
+    "drain": "stores at the end of a warp", "imc_miss": "constants", "no_instructions": "instructions",
+    "membar": "a memory fence", "sleeping": "the end of a sleep", "tex_throttle": "the queue to the texture units",
+    "dispatch_stall": "the dispatcher", "misc": "other things", "gmma": "products of four warps",
+}  # fmt: skip
+
+
+def _sampled_sections(profile: KernelProfile, key: str) -> Iterator[Section]:
+    """Yield the source lines of the run that a profile was taken of, where it has counters of them."""
+    run = profile.run
+    if run is None or not run.lines:
+        return
+    whole = sum(line.samples for line in run.lines), sum(line.warp_instructions for line in run.lines)
+    rows: dict[str, list[SourceRow]] = {}
+    for line in run.lines:
+        own = rows.setdefault(line.file, [])
+        own.append(_sampled_row(line, whole, is_after_gap=bool(own and line.line > own[-1].number + 1)))
+    pictures = []
+    for file, own in rows.items():
+        has_text = any(row.text for row in own)
+        name = Path(file).name if file else "code that names no line"
+        caption = name if has_text or not file else f"{name} (the report does not hold its text)"
+        pictures.append(source_lines(own, _SAMPLED_HEADINGS, caption))
+    ranked = sorted(((row, file) for file, own in rows.items() for row in own), key=lambda pair: -(pair[0].share or 0))
+    cells = tuple((f"{Path(file).name}:{row.number}", *row.cells, row.text.strip()) for row, file in ranked)
+    first, waits, count = _SAMPLED_HEADINGS
+    table = Table((TextColumn("line"), first, TextColumn(waits), count, TextColumn("source")), cells[:_MOST_HOT_LINES])
+    yield Section(
+        f"Source lines measured on {run.gpu.name}", (_HOW_SAMPLED,), key=f"measured-source{key}",
+        pictures=tuple(pictures), instead=(table,),
+    )  # fmt: skip
+
+
+def _sampled_row(line: SampledLine, whole: tuple[float, float], *, is_after_gap: bool) -> SourceRow:
+    samples, instructions = whole
+    waits = ", ".join(
+        f"{_REASONS.get(each.state) or STALLS.get(each.state) or _OTHER_STALLS.get(each.state) or each.state}"
+        f" {describe_percent(each.samples / line.samples)}"
+        for each in line.states[:_MOST_STATES]
+    )
+    share = line.samples / samples if samples else line.warp_instructions / (instructions or 1.0)
+    cells = (describe_percent(share), waits, describe_share(line.warp_instructions, instructions))
+    kept = line.sass[:_MOST_SASS]
+    left_out = len(line.sass) - len(kept)
+    return SourceRow(line.line, line.text.expandtabs(_TAB_COLUMNS), share, cells, (), kept, left_out, is_after_gap)

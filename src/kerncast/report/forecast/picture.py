@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
 from kerncast.profiles import KernelRoofline
-from kerncast.report.page.fragments import drawn
+from kerncast.report.page.figures import Picture, figure_picture
 from kerncast.report.pictures.colours import limit_colour
 from kerncast.report.pictures.forecast_roofline import (
     describe_nearness,
@@ -15,14 +15,13 @@ from kerncast.report.pictures.forecast_roofline import (
     forecast_roofline_csv,
     rooflines_of,
 )
-from kerncast.report.pictures.picture_files import drawing, svg_text
+from kerncast.report.pictures.picture_files import drawing
 from kerncast.report.pictures.projection import draw_projection, projection_csv
 from kerncast.report.pictures.roofline import draw_rooflines, drawable, roofline_csv, rooflines_of_cases
 from kerncast.report.words import describe_interval_kind, describe_limiter, is_published
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
     from matplotlib.figure import Figure
 
 _MOST_LAUNCHES = 12
@@ -115,11 +114,11 @@ def _carried(forecast: Forecast) -> tuple[KernelRoofline, ...]:
 _MOST_ROOFLINES = 4
 
 
-def page_rooflines(forecast: Forecast) -> "tuple[tuple[str, Markup], ...]":
+def page_rooflines(forecast: Forecast) -> tuple[tuple[str, Picture], ...]:
     """Return the rooflines of a page with their titles, the one of the fastest GPU first; one panel each."""
     carried = _carried(forecast)
     if carried:
-        return tuple((title, drawn(svg_text(figure))) for title, figure in _each_carried(carried))
+        return tuple((title, figure_picture(figure)) for title, figure in _each_carried(carried))
     fastest_first = sorted(rooflines_of(forecast), key=lambda each: each.seconds)
     by_launch = {each.launch: each for each in reversed(fastest_first)}
     is_one = len(by_launch) == 1
@@ -129,7 +128,7 @@ def page_rooflines(forecast: Forecast) -> "tuple[tuple[str, Markup], ...]":
         figure = draw_forecast_rooflines([each])
         name = each.gpu if is_one else f"{each.kernel} (launch {each.launch}) on {each.gpu}"
         if figure is not None:
-            found.append((f"{name}: {describe_nearness(each)}", drawn(svg_text(figure))))
+            found.append((f"{name}: {describe_nearness(each)}", figure_picture(figure)))
     return tuple(found)
 
 
@@ -140,7 +139,7 @@ def _each_carried(carried: Sequence[KernelRoofline]) -> "Iterator[tuple[str, Fig
             yield gpu, figure
 
 
-def page_bars(forecast: Forecast) -> "tuple[Markup, ...]":
+def page_bars(forecast: Forecast) -> tuple[Picture, ...]:
     """Return the bars of measured and forecast times, where a run was carried over."""
     figure = draw_projection(forecast.predictions)
-    return () if figure is None else (drawn(svg_text(figure)),)
+    return () if figure is None else (figure_picture(figure),)

@@ -15,18 +15,19 @@ from kerncast.report.as_json import totals
 from kerncast.report.forecast.forecast_tables import (
     EVIDENCE_HEADING,
     LIMITS_HEADING,
-    estimate_table,
+    TRANSFER_HEADING,
     evidence_tables,
     index_of,
     is_sum_of_operators,
     lacks_launches,
     limit_tables,
+    narrower_tables,
     notes_of,
     total_table,
     transfer_tables,
 )
 from kerncast.report.forecast.verdict import contests, verdict, verdict_together
-from kerncast.report.tables import Table, TextColumn, print_notes, print_rows, print_table
+from kerncast.report.tables import Table, TextColumn, print_fullest, print_notes, print_rows, print_table
 from kerncast.report.words import (
     describe_caveat,
     describe_interval,
@@ -127,7 +128,7 @@ def print_forecast(forecast: Forecast, console: Console, *, is_verbose: bool = F
     if launches > 1 or is_sum_of_operators(forecast):
         _print_total(forecast, console)
     for table in islice(transfer_tables(forecast.predictions), _MOST_TRANSFERS):
-        console.print("[bold]Carried over from a measured run[/bold]")
+        console.print(f"[bold]{TRANSFER_HEADING}[/bold]")
         print_table(table, console)
     for heading, tables in ((EVIDENCE_HEADING, evidence_tables), (LIMITS_HEADING, limit_tables)):
         for table in islice(tables(forecast.predictions), _MOST_TRANSFERS):
@@ -152,7 +153,7 @@ def _print_launches(forecast: Forecast, console: Console) -> None:
             if number:
                 model = contest.predictions[0].model
                 console.print(f"Not compared with these: forecast by {escape(model)}", highlight=False)
-            print_table(estimate_table(contest.predictions), console)
+            print_fullest(narrower_tables(contest.predictions), console)
 
 
 def _print_verdict(sentences: Sequence[str], console: Console) -> None:

@@ -1,19 +1,16 @@
 """The times of a forecast as pictures of a page: intervals side by side, and the parts that they are made of."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kerncast.prediction import Prediction
 from kerncast.profiles import WarpStates
-from kerncast.report.page.fragments import Bar, Part, Stack, interval_bars, stacks
+from kerncast.report.page.figures import Picture, bars_picture, stacks_picture
+from kerncast.report.page.fragments import Bar, Part, Stack
 from kerncast.report.pictures.colours import REST, STATES, limit_colour
 from kerncast.report.profile.sections import STALLS
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import describe_interval_kind, describe_limiter, describe_percent, is_published
 from kerncast.units import format_seconds
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 #: States with a smaller part are one.
 _LEAST_STATE = 0.02
@@ -28,19 +25,19 @@ _BY_STATE = (
 )
 
 
-def intervals(predictions: Sequence[Prediction]) -> "Markup":
+def intervals(predictions: Sequence[Prediction]) -> Picture:
     """Return the forecasts of one launch by one model, the fastest first."""
     first = predictions[0]
     kind = describe_interval_kind(first.model)
     caption = f"Interval: {kind if is_published(first.model) else f'{first.level:.0%}, {kind}'}"
     ranked = sorted(predictions, key=lambda p: p.seconds)
-    return interval_bars([Bar(p.gpu, p.low, p.seconds, p.high) for p in ranked], f"{caption}. Point: the forecast.")
+    return bars_picture([Bar(p.gpu, p.low, p.seconds, p.high) for p in ranked], f"{caption}. Point: the forecast.")
 
 
-def overlaps(predictions: Sequence[Prediction]) -> "Markup":
+def overlaps(predictions: Sequence[Prediction]) -> Picture:
     """Return each time as that of its busiest resource and what comes on top."""
     ranked = sorted(predictions, key=lambda p: p.seconds)
-    return stacks([Stack(p.gpu, p.seconds, parts_of(p)) for p in ranked], OVERLAP)
+    return stacks_picture([Stack(p.gpu, p.seconds, parts_of(p)) for p in ranked], OVERLAP)
 
 
 def parts_of(p: Prediction) -> tuple[Part, ...]:
@@ -62,9 +59,9 @@ def parts_of(p: Prediction) -> tuple[Part, ...]:
     return (*found, Part(describe_limiter("launch"), launch, limit_colour("launch"))) if launch else tuple(found)
 
 
-def by_state(looks: Sequence[tuple[Prediction, WarpStates]]) -> "Markup":
+def by_state(looks: Sequence[tuple[Prediction, WarpStates]]) -> Picture:
     """Return each time by the states of its warps."""
-    return stacks([Stack(p.gpu, p.seconds, state_parts(p.seconds, states)) for p, states in looks], _BY_STATE)
+    return stacks_picture([Stack(p.gpu, p.seconds, state_parts(p.seconds, states)) for p, states in looks], _BY_STATE)
 
 
 def state_parts(seconds: float, found: WarpStates) -> tuple[Part, ...]:

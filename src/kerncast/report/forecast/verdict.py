@@ -50,7 +50,7 @@ class Contest:
     def fastest(self) -> tuple[float, ...]:
         """Probability of each to be the fastest of all; empty where the errors are not known to be alike."""
         pairs = zip(self.predictions, self.cases, strict=True)
-        known = [[(p, case)] for p, case in pairs if isinstance(case, Case) and _is_comparable(p)]
+        known = [[(p, case)] for p, case in pairs if isinstance(case, Case) and is_comparable(p)]
         return fastest_of(known) if 1 < len(known) == len(self.predictions) else ()
 
 
@@ -68,7 +68,7 @@ def _of_launch(pairs: Sequence[tuple[Prediction, AnyCase]]) -> list[Contest]:
     return [Contest(*zip(*by_model[name], strict=True)) for name in ordered]
 
 
-def _is_comparable(p: Prediction) -> bool:
+def is_comparable(p: Prediction) -> bool:
     """Tell whether it is known how far the errors of this forecast are those of others of its model."""
     is_ours = p.model != OPERATORS and not is_model_file(p.model)
     return is_ours and p.level == LEVEL and not model_named(p.model).has_own_errors
@@ -200,7 +200,7 @@ def _chance(forecast: Forecast, gpu_ids: Sequence[str]) -> str:
     """Return how probable it is that the first of some GPUs needs the least for all launches."""
     runs: dict[str, list[tuple[Prediction, Case]]] = {gpu_id: [] for gpu_id in gpu_ids}
     for p, case in zip(forecast.predictions, forecast.cases, strict=True):
-        if p.gpu_id in runs and isinstance(case, Case) and _is_comparable(p):
+        if p.gpu_id in runs and isinstance(case, Case) and is_comparable(p):
             runs[p.gpu_id].append((p, case))
     if len({len(run) for run in runs.values()}) != 1 or not runs[gpu_ids[0]]:
         return ""

@@ -87,7 +87,9 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class Axis:
+    """An axis of times, from left to right."""
+
     low: float
     high: float
     is_log: bool
@@ -127,23 +129,24 @@ def _powers(low: float, high: float) -> list[float]:
     return found[:: max(1, -(-len(found) // _MOST_TICKS))]
 
 
-def _axis_of(bars: Sequence[Bar]) -> _Axis:
+def axis_of(bars: Sequence[Bar]) -> Axis:
+    """Return the axis that holds all intervals; it is logarithmic where the times are far apart."""
     high = max(bar.high for bar in bars) or 1.0
     low = min((bar.low for bar in bars if bar.low > 0), default=high)
     if high > _MOST_LINEAR * min((bar.seconds for bar in bars if bar.seconds > 0), default=high):
-        return _Axis(low / 1.1, high * 1.1, is_log=True)
-    return _Axis(0.0, high * 1.02, is_log=False)
+        return Axis(low / 1.1, high * 1.1, is_log=True)
+    return Axis(0.0, high * 1.02, is_log=False)
 
 
 def interval_bars(bars: Sequence[Bar], caption: str) -> "Markup":
     """Return a row per time: its name, its interval on a common axis, and the number."""
-    axis = _axis_of(bars)
+    axis = axis_of(bars)
     rows = [
         {
             "label": bar.label, "note": bar.note, "tone": bar.tone, "value": format_seconds(bar.seconds, 3),
             "low": axis.place(bar.low), "width": axis.place(bar.high) - axis.place(bar.low),
             "place": axis.place(bar.seconds),
-            "says": _span(bar),
+            "says": span_of(bar),
         }
         for bar in bars
     ]  # fmt: skip
@@ -152,7 +155,7 @@ def interval_bars(bars: Sequence[Bar], caption: str) -> "Markup":
     return fragment("interval_bars", {**values, "caption": caption})
 
 
-def _span(bar: Bar) -> str:
+def span_of(bar: Bar) -> str:
     """Return an interval with as many digits as tell its ends from the middle."""
     digits = 2 if bar.high > _NARROW * bar.low else 3
     return f"{format_seconds(bar.low, digits)} to {format_seconds(bar.high, digits)}"
@@ -169,13 +172,13 @@ def stacks(found: Sequence[Stack], caption: str) -> "Markup":
     return fragment("stacks", {"rows": rows, "legend": legend, "caption": caption, "left_out": left_out})
 
 
-def _ink_on(colour: str) -> str:
+def ink_on(colour: str) -> str:
     """Return black or white, whichever is read better on a colour.
 
     Source: WCAG 2.2, relative luminance; both have the same contrast at 0.179.
 
     >>> from kerncast.report.pictures.colours import LIMITS
-    >>> _ink_on(LIMITS["fma"]), _ink_on(LIMITS["latency"])
+    >>> ink_on(LIMITS["fma"]), ink_on(LIMITS["latency"])
     ('black', 'white')
     """
     linear = [(int(colour[place : place + 2], 16) / 255) ** 2.2 for place in (1, 3, 5)]
@@ -188,7 +191,7 @@ def _shares(stack: Stack) -> list[dict[str, object]]:
         {
             "name": part.name,
             "colour": part.colour,
-            "ink": _ink_on(part.colour),
+            "ink": ink_on(part.colour),
             "width": 100 * part.seconds / whole,
             "says": describe_percent(part.seconds / whole),
             "is_wide": part.seconds >= _NAMED_SHARE * whole,
@@ -207,7 +210,7 @@ def source_lines(rows: Sequence[SourceRow], headings: Sequence[str], caption: st
 
 def timeline(lanes: Sequence[Lane], seconds: float, legend: Sequence[tuple[str, str]], caption: str) -> "Markup":
     """Return a row per lane on one axis of time from 0 to ``seconds``; ``legend`` has pairs of name and colour."""
-    axis = _Axis(0.0, seconds, is_log=False)
+    axis = Axis(0.0, seconds, is_log=False)
     rows = [
         {"label": lane.label, "marks": [(colour, _path(marks, seconds)) for colour, marks in lane.marks]}
         for lane in lanes

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from kerncast.printable import markdown_text, printable_lines
 from kerncast.report.tables import Fact, Table, TextColumn, markdown
@@ -16,6 +17,8 @@ from kerncast.version import __version__
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
+
+    from kerncast.report.page.figures import Picture
 
 #: Rows from which a table gets a field to filter it by.
 _FILTERED_ROWS = 8
@@ -37,10 +40,10 @@ class Section:
     """whether each paragraph stands for itself, as a bullet"""
     key: str = ""
     """name of its place in a page; empty: it is not listed among the contents"""
-    pictures: "tuple[Markup, ...]" = ()
-    """pictures of ``report.page.fragments``, which a page shows before the tables and Markdown leaves out"""
+    pictures: "tuple[Markup | Picture, ...]" = ()
+    """pictures of ``report.page.fragments`` or ``figures``, which a page shows before the tables"""
     instead: tuple[Table, ...] = ()
-    """tables that Markdown shows in place of the pictures"""
+    """tables that Markdown shows, and pages do not"""
     facts: tuple[Fact, ...] = ()
     inside: "tuple[Section, ...]" = ()
     """sections that belong to it"""
@@ -144,26 +147,30 @@ def script() -> str:
     return _template("tables.js")
 
 
-def render_markdown(document: Document) -> str:
-    """Return a report as Markdown text."""
+def render_markdown(document: Document, images: "Mapping[int, str] | None" = None) -> str:
+    """Return a report as Markdown text; ``images`` are the files of its pictures, by the id of the picture."""
+    images = images or {}
     parts = [f"# {markdown_text(document.title)}"]
     if document.headline:
         parts.append(f"**{markdown_text(document.headline)}**")
     parts += [markdown_text(sentence) for sentence in document.lead]
     for section in document.sections:
-        parts += _markdown(section, 2)
+        parts += _markdown(section, 2, images)
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown(section: Section, depth: int) -> Iterator[str]:
+def _markdown(section: Section, depth: int, images: Mapping[int, str]) -> Iterator[str]:
     yield f"{'#' * depth} {markdown_text(section.title)}"
     for paragraph in section.paragraphs:
         yield ("- " if section.is_list else "") + markdown_text(paragraph)
+    for picture in section.pictures:
+        if id(picture) in images:
+            yield f"![{markdown_text(section.title)}]({quote(images[id(picture)])})"
     if section.facts:
         yield "\n".join(f"- {markdown_text(': '.join(_words(fact)))}" for fact in section.facts)
     yield from (markdown(table) for table in (*section.instead, *section.tables))
     for each in section.inside:
-        yield from _markdown(each, depth + 1)
+        yield from _markdown(each, depth + 1, images)
 
 
 def _words(fact: Fact) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from kerncast.report.pictures.colours import DIVERGING, INK, PAPER, SERIES
 from kerncast.report.pictures.picture_files import drawing
 from kerncast.report.tables import csv_text
 from kerncast.report.training.scores_table import percent
+from kerncast.report.words import describe_name
 from kerncast.studies.average_case import Study
 from kerncast.studies.correlation import Correlation
 from kerncast.studies.evaluation import Evaluation
@@ -73,7 +74,7 @@ def _shown(found: Correlation, names: tuple[str, ...] | None) -> Correlation:
 
 def _draw_matrix(panel: "Axes", title: str, names: tuple[str, ...], matrix: Floats) -> "AxesImage":
     image = panel.imshow(matrix, cmap=DIVERGING, vmin=-1, vmax=1)
-    labels = [_shortened(name) for name in names]
+    labels = [describe_name(name, _LONGEST_NAME) for name in names]
     panel.set_xticks(range(len(names)), labels, rotation=90, fontsize=7)
     panel.set_yticks(range(len(names)), labels, fontsize=7)
     panel.tick_params(length=0)
@@ -84,12 +85,6 @@ def _draw_matrix(panel: "Axes", title: str, names: tuple[str, ...], matrix: Floa
                 colour = PAPER if abs(value) > 0.6 else INK
                 panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
     return image
-
-
-def _shortened(name: str) -> str:
-    """Return a name without its middle where it is long: counters differ in their last words."""
-    half = _LONGEST_NAME // 2
-    return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
 
 
 _COLOURS = SERIES[:8]

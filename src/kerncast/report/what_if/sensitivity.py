@@ -1,13 +1,14 @@
 """Elasticities as tables, sentences, JSON and a page."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from kerncast.gpu import GPU
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
+from kerncast.report.page.figures import Picture
 from kerncast.report.page.pages import Document, Section
 from kerncast.report.tables import Table, TextColumn, print_notes, print_table
 from kerncast.report.what_if.advice import advice_fields, advice_sections, print_advice
@@ -15,9 +16,6 @@ from kerncast.report.words import describe_caveat, describe_limiter, describe_pe
 from kerncast.studies.sensitivity.elasticities import Elasticity, Kind, Sensitivity, Study
 from kerncast.studies.sensitivity.lifting import Advice
 from kerncast.units import MEGA, format_seconds
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 PARAMETERS = {
     "sm_count": "number of SMs",
@@ -196,7 +194,7 @@ def print_sensitivity(study: Study, advice: Sequence[Advice], console: Console) 
     print_notes(notes_of_study(study), console)
 
 
-def sensitivity_document(study: Study, advice: Sequence[Advice], picture: "Markup") -> Document:
+def sensitivity_document(study: Study, advice: Sequence[Advice], picture: Picture) -> Document:
     """Return the page of a sensitivity study of at least one launch, with its tornado."""
     found = study.found
     by_launch = {each.launch: each for each in advice}

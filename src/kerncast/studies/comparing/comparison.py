@@ -66,6 +66,70 @@ class Total:
         return math.log(self.high / self.low) / (2 * 1.645)
 
 
+@dataclass(frozen=True, slots=True)
+class Faster:
+    """The probability that the later of two versions is faster on one GPU, by how much their errors have in common."""
+
+    probability: float | None
+    """with the correlation that measured times tell; None where nothing is known of one version but its time"""
+    correlation: float | None
+    if_independent: float
+    """where the model's errors of both versions have nothing in common"""
+    if_alike: float
+    """where they are the same but for their size"""
+
+
+def faster(before: Sequence[Timed], after: Sequence[Timed], effects: Effects | None = None) -> Faster:
+    """Return how probable it is that the launches after take less time than those before, on the same GPU.
+
+    With the widths h of the model's errors of both totals, and w of what the unknown clock adds, which is one clock:
+
+        s^2 = (h_b^2 + h_a^2 - 2 r h_b h_a + (w_b - w_a)^2) / z^2,    P(after is faster) = F(ln(T_b / T_a) / s)
+
+    r is that of the effects that the launches share: of one build the kernel's and the GPU's, of two builds only the
+    GPU's own, as nobody measured what two versions of a kernel share beyond that. So r = 0 and r = 1 are bounds.
+
+    Half as long, each with an interval of / 1.5 to x 1.5: ln 2 / (ln 1.5 x 2^0.5 / 2.353) = 2.845.
+
+    >>> parts = [Subject(name, name, "a", 70, "a", 64, (("dram", 1.0),)) for name in ("old", "new")]
+    >>> old, new = ([Timed(part, seconds, math.log(1.5), 0, 0)] for part, seconds in zip(parts, (2.0, 1.0)))
+    >>> found = faster(old, new, Effects(0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0, 1))
+    >>> round(found.if_independent, 4), found.probability == found.if_independent, round(found.if_alike, 4)
+    (0.9673, True, 1.0)
+    """
+    known = _correlation([each.subject for each in (*before, *after)], effects or read_effects())
+    count, (old, new) = len(before), (_weighted(before), _weighted(after))
+    own = [
+        float(old.widths @ known[:count, :count] @ old.widths),
+        float(new.widths @ known[count:, count:] @ new.widths),
+    ]
+    both, most = float(old.widths @ known[:count, count:] @ new.widths), math.sqrt(own[0] * own[1])
+
+    def chance(shared: float) -> float:
+        variance = (sum(own) - 2 * shared + (old.clock - new.clock) ** 2) / Z_OF_90**2
+        return student(math.log(old.seconds / new.seconds) / math.sqrt(max(_LEAST_VARIANCE, variance)))
+
+    return Faster(chance(both), both / most if most else 1.0, chance(0.0), chance(most))
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighted:
+    """Some launches of one version, by their shares of its time."""
+
+    seconds: float
+    widths: Floats
+    """[launches] half-widths of the model's errors, times the shares"""
+    clock: float
+    """half-width of what the clock adds to the total"""
+
+
+def _weighted(launches: Sequence[Timed]) -> _Weighted:
+    seconds = np.array([each.seconds for each in launches])
+    shares = seconds / seconds.sum()
+    clocks = np.array([(each.below + each.above) / 2 for each in launches])
+    return _Weighted(float(seconds.sum()), shares * np.array([each.model for each in launches]), float(shares @ clocks))
+
+
 class Comparison:
     """The totals of several GPUs for the same launches, with the covariance of their errors."""
 

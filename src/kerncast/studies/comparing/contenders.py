@@ -30,9 +30,10 @@ from kerncast.models.energy import (
     power_w,
     work_of,
 )
+from kerncast.models.transfer.posterior import Subject
 from kerncast.prediction import Prediction
 from kerncast.profiles import KernelProfile
-from kerncast.studies.comparing.comparison import Comparison, Timed, Total
+from kerncast.studies.comparing.comparison import Comparison, Faster, Timed, Total, faster
 
 Evidence = Sequence[Launch] | Sequence[KernelProfile]
 Resolved = tuple[GPU, tuple[Caveat, ...]]
@@ -148,6 +149,28 @@ def fastest_of(runs: Sequence[Sequence[tuple[Prediction, Case]]]) -> tuple[float
     Fails when: the intervals are not those of 90 %.
     """
     return Comparison([[_one_timed(p, case) for p, case in run] for run in runs]).best()
+
+
+def faster_version(
+    before: Sequence[tuple[Prediction, Case | None]], after: Sequence[tuple[Prediction, Case | None]]
+) -> Faster:
+    """Return how probable it is that a later version of some launches is faster, on one GPU, by 90 % intervals.
+
+    Without the case behind every forecast, as of an earlier output, only the bounds are known.
+    """
+    if any(case is None for _, case in (*before, *after)):
+        found = faster([_bare_timed(p, n) for n, (p, _) in enumerate(before)],
+                       [_bare_timed(p, -1 - n) for n, (p, _) in enumerate(after)])  # fmt: skip
+        return replace(found, probability=None, correlation=None)
+    old, new = ([_one_timed(p, case) for p, case in one if case is not None] for one in (before, after))
+    return faster(old, new)
+
+
+def _bare_timed(p: Prediction, number: int) -> Timed:
+    """Return a launch of which only its time is known: all of its interval is the model's error, and of none other."""
+    width = (math.log(p.seconds / p.low) + math.log(p.high / p.seconds)) / 2
+    subject = Subject(f"{number}", f"{number}", p.gpu_id, 0, p.gpu_id, 1, ((f"{number}", 1.0),))
+    return Timed(subject, p.count * p.seconds, width, 0.0, 0.0)
 
 
 def _by_gpu(forecast: Forecast) -> Mapping[str, _Run]:
