@@ -151,6 +151,7 @@ class Form:
 _COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
 _TESTS = "finite infinite number notanumber normal subnormal"
 _KINDS = "kind::f16 kind::tf32 kind::f8f6f4 kind::i8"
+_SCALED_KINDS = "kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4"
 _REDUCES = "add min max and or xor"
 _VIDEO = " ".join(f"v{name}{count}" for count in (2, 4) for name in ("add", "sub", "avrg", "min", "max", "absdiff"))
 
@@ -255,7 +256,7 @@ tcgen05.dealloc tcgen05.relinquish_alloc_permit | control | - | tensor_memory pi
 tcgen05.ld           | -       | -       | tensor_memory lane pipe=tensor
 tcgen05.st           | -       | -       | tensor_memory pipe=tensor results=0
 tcgen05.cp           | -       | -       | tensor_memory described pipe=tensor results=0
-tcgen05.mma          | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS} kind::mxf8f6f4
+tcgen05.mma          | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS} {_SCALED_KINDS}
 tcgen05.commit       | control | -       | phase pipe=tensor results=0
 tcgen05.wait::ld tcgen05.wait::st | control | - | inert pipe=tensor results=0
 tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | control | - | inert pipe=tensor results=0
@@ -280,7 +281,7 @@ _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n
 _ROWS_OF_8 = "sync! aligned! m8n8! shared shared::cta trans x1 x2 x4"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
-_RANKS, _PAIR = "1d 2d 3d 4d 5d", "multicast::cluster cta_group::1"
+_RANKS, _PAIR = "1d 2d 3d 4d 5d", "multicast::cluster cta_group::1 cta_group::2"
 _TELLS = "mbarrier::complete_tx::bytes!"
 _AHEAD = "L2::64B L2::128B L2::256B"
 _BLOCK_SCALED = (
@@ -291,8 +292,9 @@ _GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16
 _MOVEMENTS = "32x32b 16x64b 16x128b 16x256b 16x32bx2 x1 x2 x4 x8 x16 x32 x64 x128"
 _COPIES = "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4"
 _COLLECTOR = "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard"
+_GROUPS = "cta_group::1 cta_group::2"
 _PLAIN = f"{_KINDS} {_COLLECTOR}"
-_SCALED = f"block_scale! block32 scale_vec::1X {_COLLECTOR}"
+_SCALED = f"{_SCALED_KINDS} block_scale! block16 block32 scale_vec::1X scale_vec::2X scale_vec::4X {_COLLECTOR}"
 _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
 
 # Columns: opcodes | types | other modifiers, optional but for those with ``!`` | number of operands | kinds of operands
@@ -427,20 +429,20 @@ wgmma.mma_async   | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_G
 wgmma.mma_async   | s32 > b1 > b1                 | sync! aligned! and! popc! {_GROUP_TILES} | 4 | vectors
 wgmma.fence wgmma.commit_group |                  | sync! aligned!                      | 0
 wgmma.wait_group  |                               | sync! aligned!                      | 1
-tcgen05.alloc     | b32                           | cta_group::1! sync! aligned! shared::cta | 2 | address 0
-tcgen05.dealloc   | b32                           | cta_group::1! sync! aligned!        | 2
-tcgen05.relinquish_alloc_permit |                 | cta_group::1! sync! aligned!        | 0
+tcgen05.alloc     | b32                           | {_GROUPS} sync! aligned! shared::cta | 2 | address 0
+tcgen05.dealloc   | b32                           | {_GROUPS} sync! aligned!            | 2
+tcgen05.relinquish_alloc_permit |                 | {_GROUPS} sync! aligned!            | 0
 tcgen05.ld        | b32                           | sync! aligned! pack::16b {_MOVEMENTS} | 2 3 | address 1
 tcgen05.st        | b32                           | sync! aligned! unpack::16b {_MOVEMENTS} | 2 3 | address 0
-tcgen05.commit    | b64                           | cta_group::1! mbarrier::arrive::one! shared::cluster | 1 | address 0
-tcgen05.commit    | b64 | cta_group::1! mbarrier::arrive::one! shared::cluster! multicast::cluster! | 2 | address 0
+tcgen05.commit    | b64                           | {_GROUPS} mbarrier::arrive::one! shared::cluster | 1 | address 0
+tcgen05.commit    | b64 | {_GROUPS} mbarrier::arrive::one! shared::cluster! multicast::cluster! | 2 | address 0
 tcgen05.wait::ld tcgen05.wait::st |               | sync! aligned!                      | 0
 tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | |                  | 0
-tcgen05.cp        |                               | cta_group::1! {_COPIES}             | 2 | address 0
-tcgen05.mma       |                               | cta_group::1! {_PLAIN} | 5 6 7 | address 0
-tcgen05.mma       |                               | cta_group::1! {_PLAIN} | 5 6 7 | address 0 1
-tcgen05.mma       |                               | cta_group::1! kind::mxf8f6f4! {_SCALED} | 7 | address 0 4 5
-tcgen05.mma       |                               | cta_group::1! kind::mxf8f6f4! {_SCALED} | 7 | address 0 1 4 5
+tcgen05.cp        |                               | {_GROUPS} {_COPIES}                 | 2 | address 0
+tcgen05.mma       |                               | {_GROUPS} {_PLAIN}                  | 5 6 7 | address 0
+tcgen05.mma       |                               | {_GROUPS} {_PLAIN}                  | 5 6 7 | address 0 1
+tcgen05.mma       |                               | {_GROUPS} {_SCALED} | 7 | address 0 4 5
+tcgen05.mma       |                               | {_GROUPS} {_SCALED} | 7 | address 0 1 4 5
 setmaxnreg        | u32                           | inc dec sync! aligned!              | 1
 movmatrix         | b16                           | sync! aligned! trans! m8n8!         | 2
 ldmatrix          | b16                           | {_ROWS_OF_8}                        | 2 | address 1
