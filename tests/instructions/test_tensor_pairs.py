@@ -11,7 +11,7 @@ import pytest
 from kerncast.compile import CompiledKernel
 from kerncast.errors import IllegalAddress, LaunchError, UnsupportedError
 from kerncast.execute import WholeGrid, execute
-from kerncast.launch import Argument, Launch, parse_value
+from kerncast.launch import Argument, Extent, Launch, parse_value
 from tests.instructions.test_group_products import MIDDLE, SIZE, Tile, encoded, joined
 from tests.instructions.test_tensor_memory import REGISTERS, blackwell, instruction_descriptor, listed, stored
 from tests.instructions.test_wide_memory import ENGINES
@@ -50,9 +50,7 @@ barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
 TARGETS = ["%da", "[%tm+128]"]
 
 
-def run(
-    body: str, engine: Any, images: list[Any], folder: Path, cluster: tuple[int, int, int] | None = (2, 1, 1)
-) -> Words:
+def run(body: str, engine: Any, images: list[Any], folder: Path, cluster: Extent | None = (2, 1, 1)) -> Words:
     """Return [blocks, threads, 128] what each thread stores; each block has an image of its own in shared memory."""
     np.save(folder / "a.npy", np.concatenate([np.pad(image, (0, SIZE - len(image))) for image in images]))
     text = HEAD.replace(".reg .pred", ".reg .b16 %h<2>; .reg .pred", 1) + body + END
@@ -108,9 +106,8 @@ def test_products_of_pairs(engine: str, case: Any, tmp_path: Path) -> None:
     if rows == 128:  # lanes 64 to 127 have the second half of the columns
         found = np.concatenate([found[:, :64], found[:, 64:]], axis=2)
     found = np.ascontiguousarray(found.reshape(rows, columns))
-    sums: Any = (
-        found.astype(np.uint16).view(np.float16) if total == "f16" else found.view({"f32": "f4", "s32": "i4"}[total])
-    )
+    kinds = {"f16": np.float16, "f32": np.float32, "s32": np.int32}
+    sums: Any = found.astype(np.uint16).view(np.float16) if total == "f16" else found.view(kinds[total])
     assert np.array_equal(sums, (-2 if flags == 1 << 13 else 2) * (a @ b.T))
 
 
@@ -136,7 +133,8 @@ def test_each_block_of_a_pair_keeps_its_own_lanes_and_copies_its_own_factors(eng
 {" ".join(scales)} mov.b64 %da, {blackwell(a_descriptor)}; mov.b64 %db, {blackwell(b_descriptor + (MIDDLE >> 4))};
 mov.b32 %id, {word}; @%first tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale [%tm], %da, %db, %id,
 [%tm+128], [%tm+132], 0; mov.b32 %m0, 0; mov.b32 %m1, -1; mov.b32 %id, {instruction_descriptor(256, 64, (1, 0, 0))};
-@%first tcgen05.mma.cta_group::2.kind::f8f6f4 [%tm], %da, %db, %id, {{%m0, %m1, %m1, %m1, %m1, %m1, %m1, %m0}}, 0; {DONE}
+@%first tcgen05.mma.cta_group::2.kind::f8f6f4 [%tm], %da, %db, %id, {{%m0, %m1, %m1, %m1, %m1, %m1, %m1, %m0}}, 0;
+{DONE}
 tcgen05.ld.sync.aligned.32x32b.x64.b32 {listed("d", 64)}, [%tw+{128 << 16}]; {stored(64)}
 """
     found = run(body, engine, images, tmp_path)[:, :, :64].reshape(256, 64).view(np.float32)
@@ -147,18 +145,25 @@ tcgen05.ld.sync.aligned.32x32b.x64.b32 {listed("d", 64)}, [%tw+{128 << 16}]; {st
 
 
 MMA = "mov.b64 %db, %da; @%first tcgen05.mma.cta_group::2.kind::f16 [%tm], %da, %db, %id, 0;"
+SHAPES = ((64, 64), (256, 24), (256, 64))
+BAD, ODD, GOOD = (f"mov.b32 %id, {instruction_descriptor(*shape, (1, 0, 0))};" for shape in SHAPES)
+LEAVES = f"""
+@!%even bra out; {GOOD} mov.b64 %da, 0; mov.b32 %w0, 0;
+spin: add.u32 %w0, %w0, 1; setp.lt.u32 %p, %w0, 100000; @%p bra spin; {MMA} out: @%even bra on;
+@%all tcgen05.dealloc.cta_group::2.sync.aligned.b32 %tm, 256; ret; on:
+"""
 FAULTS = [
-    (f"mov.b32 %id, {instruction_descriptor(64, 64, (1, 0, 0))}; mov.b64 %da, 0; {MMA}", UnsupportedError, "0x04100010"),
-    (f"mov.b32 %id, {instruction_descriptor(256, 24, (1, 0, 0))}; mov.b64 %da, 0; {MMA}", UnsupportedError, "is not su"),
-    (f"mov.b32 %id, {instruction_descriptor(256, 64, (1, 0, 0))}; mov.b64 %da, {0x3FFF << 32}; {MMA}", IllegalAddress,
-     r"block \(0, 0, 0\), thread \(0, 0, 0\) reads a tile out of bounds"),
-    (f"mov.b32 %id, {instruction_descriptor(256, 64, (1, 0, 0))}; mov.b64 %da, 0; add.u32 %tm, %tm, 224; {MMA}",
-     IllegalAddress, "columns 224 to 287"),
-    (f"@!%even bra out; mov.b32 %id, {instruction_descriptor(256, 64, (1, 0, 0))}; mov.b64 %da, 0;"
-     f"spin: add.u32 %w0, %w0, 1; setp.lt.u32 %p, %w0, 100000; @%p bra spin; {MMA} out: @%even bra on;"
-     "@%all tcgen05.dealloc.cta_group::2.sync.aligned.b32 %tm, 256; ret; on:", IllegalAddress, "rank 1 in its cluster"),
-    ("@%first tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%bar];", UnsupportedError, "both alone"),
-]  # fmt: skip
+    (f"{BAD} mov.b64 %da, 0; {MMA}", UnsupportedError, "0x04100010"),
+    (f"{ODD} mov.b64 %da, 0; {MMA}", UnsupportedError, "is not supported"),
+    (f"{GOOD} mov.b64 %da, {0x3FFF << 32}; {MMA}", IllegalAddress, "thread .0, 0, 0. reads a tile out of bounds"),
+    (f"{GOOD} mov.b64 %da, 0; add.u32 %tm, %tm, 224; {MMA}", IllegalAddress, "columns 224 to 287"),
+    (LEAVES, IllegalAddress, "rank 1 in its cluster"),
+    (
+        "@%first tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%bar];",
+        UnsupportedError,
+        "both alone",
+    ),
+]
 
 
 @ENGINES

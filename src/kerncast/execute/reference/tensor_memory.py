@@ -13,7 +13,7 @@ from kerncast.execute.reference.group_products import addresses_of, first_outsid
 from kerncast.execute.reference.matrix_products import decoded, multiplied
 from kerncast.execute.reference.memory import Memory, Part
 from kerncast.execute.reference.threads import Index
-from kerncast.execute.setup.cluster_addresses import RANK_SHIFT, departed
+from kerncast.execute.setup.cluster_addresses import departed
 from kerncast.execute.setup.small_floats import values_of
 from kerncast.execute.setup.tensor_faults import tensor_fault
 from kerncast.ptx import Address, Immediate, Instruction, Operand, Vector

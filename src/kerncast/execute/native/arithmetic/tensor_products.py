@@ -262,7 +262,7 @@ def _forbidden(issue: _Issue) -> Iterable[Value]:
         form, is_turned = issue.bits(shift, 7), emit.compare("ne", issue.bits(turned, 1), 0)
         narrow = _is_one_of(emit, form, (number for number, name in kind.formats.items() if name in PADDED))
         yield is_turned if kind.k not in {_ROWS, ROW_BYTES} else emit.and_(is_turned, narrow)
-        if shift == 7:  # noqa: PLR2004  A
+        if shift == 7:  # A
             yield emit.and_(in_memory, narrow)
     if issue.is_paired:
         yield emit.and_(in_memory, emit.compare("ne", issue.rows, _MOST_ROWS))
@@ -311,9 +311,9 @@ def _copy(issue: _Issue, descriptor: Value, shape: tuple[Value, Value], to: Valu
     emit = issue.emit
     rows, turned = shape
     plain = from_tensor_descriptor(emit, descriptor, LANE, "i1")
-    none = integer("i1", 0)
-    tile = Tile(plain, integer("i32", 0), emit.lshr(rows, 3), emit.compare("ne", turned, 0), none)
-    is_whole = copy_tile(emit, tile, to, LANE, of_bytes=issue.kind.k == ROW_BYTES, warp=warp)
+    none, of_bytes = integer("i1", 0), issue.kind.k == ROW_BYTES
+    tile = Tile(plain, integer("i32", 0), emit.lshr(rows, 3), emit.compare("ne", turned, 0), none, of_bytes, warp)
+    is_whole = copy_tile(emit, tile, to, LANE)
     leave_if(emit, emit.not_(is_whole), None, "i1")
 
 
