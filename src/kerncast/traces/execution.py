@@ -171,11 +171,12 @@ class Operation(IntEnum):
     lanes that want its most wanted address, above them the number of its addresses"""
     EVENT = 13
     """what a wait for data that come later has to know: an EventChange in place of the sectors, in the low OBJECT_BITS
-    bits the place of an mbarrier in shared memory in units of 8 bytes, above them a number"""
+    bits the place of an mbarrier in shared memory in units of 8 bytes, above them a number; from TOLD_SHIFT on whose
+    mbarrier it is: the rank of that block in its cluster, combined by exclusive or with the rank of its own"""
 
 
-#: Bits of an mbarrier's place in an EVENT.
-OBJECT_BITS = 16
+#: Bits of an mbarrier's place in an EVENT, and where those of the block that is told begin.
+OBJECT_BITS, TOLD_SHIFT = 16, 36
 
 
 class EventChange(IntEnum):
