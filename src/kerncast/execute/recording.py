@@ -387,17 +387,19 @@ def _told_by_cluster(recorder: Recorder, executed: Executed, blocks: Blocks) -> 
     found = trace_of(recording.only(blocks))
     if not len(found.block_ids):
         raise BudgetExceededError("one cluster makes more accesses than can be recorded", cure="Use a smaller problem.")
-    of_all, of_own = (_changes(trace, executed) for trace in (whole, found))
-    everything = {key: int(of_all.numbers[of_all.keys == key].sum()) for key in np.unique(of_own.keys)}
-    own = {key: int(of_own.numbers[of_own.is_kept & (of_own.keys == key)].sum()) for key in everything}
-    events = found.events.copy()
-    for key in (key for key, count in own.items() if count and everything[key] != count):
-        places = of_own.places[of_own.is_kept & (of_own.keys == key)]
-        numbers = (events[places] >> np.uint64(OBJECT_BITS) & np.uint64(_NUMBERS)).astype(np.int64)
-        more = numbers * everything[key] // own[key]
-        events[places] += ((more - numbers) << OBJECT_BITS).astype(np.uint64)
-    kept = np.ones(len(events), np.bool_)
-    kept[of_own.places[~of_own.is_kept]] = False
+    theirs, own = (_changes(trace, executed) for trace in (whole, found))
+    events, kept = found.events.copy(), np.ones(len(found.events), np.bool_)
+    for key in np.unique(own.keys):
+        direct, remote = (own.places[(own.keys == key) & (own.is_direct == which)] for which in (True, False))
+        total = int(theirs.numbers[theirs.told == key].sum())
+        if not len(direct):  # others tell it what it tells others, when it does so
+            direct, remote = (remote, direct) if total else (direct, remote)
+        kept[remote] = False
+        numbers = (events[direct] >> np.uint64(OBJECT_BITS) & np.uint64(_NUMBERS)).astype(np.int64)
+        if len(direct) and total != numbers.sum():
+            numbers = numbers * total // numbers.sum()
+        bare = events[direct] & ~np.uint64(_NUMBERS << OBJECT_BITS | _RANKS << TOLD_SHIFT)
+        events[direct] = bare | numbers.astype(np.uint64) << np.uint64(OBJECT_BITS)
     before = np.concatenate([[0], np.cumsum(kept)])
     return replace(found, events=events[kept], chains=before[found.chains])
 
@@ -417,8 +419,10 @@ class _Changes:
     numbers: Blocks
     """arrivals or bytes"""
     keys: Blocks
-    """what tells apart the blocks that are told, their mbarriers and the kinds of change"""
-    is_kept: npt.NDArray[np.bool_]
+    """what tells apart the blocks that make them, the places of mbarriers and the kinds of change"""
+    told: Blocks
+    """the same with the blocks that are told"""
+    is_direct: npt.NDArray[np.bool_]
     """whether the block itself is told"""
 
 
@@ -428,14 +432,18 @@ def _changes(trace: SMTrace, executed: Executed) -> _Changes:
     is_change = (events >> OPERATION_SHIFT & OPERATION_MASK) == Operation.EVENT
     places = np.flatnonzero(is_change & np.isin(change, _TELLING))
     clusters = sampler.clusters_of(trace.block_ids)
-    order = {block: rank for rank, block in enumerate(sampler.members(np.unique(clusters)).tolist())}
-    ranks = np.array([order[block] % sampler.together for block in trace.block_ids.tolist()])
+    members = sampler.members(np.unique(clusters))
+    order = {block: place % sampler.together for place, block in enumerate(members.tolist())}
+    ranks = np.array([order[block] for block in trace.block_ids.tolist()])
     rows = np.repeat(np.arange(len(trace.chains) - 1) // trace.warps, np.diff(trace.chains))[places]
     own = events[places]
     others = own >> TOLD_SHIFT & _RANKS
-    told = clusters[rows] * sampler.together + (ranks[rows] ^ others)
-    keys = (told << OBJECT_BITS | own & (1 << OBJECT_BITS) - 1) << 4 | change[places]
-    return _Changes(places, own >> OBJECT_BITS & _NUMBERS, keys, others == 0)
+    blocks = clusters[rows] * sampler.together
+    makes, told = (
+        (blocks + rank << OBJECT_BITS | own & (1 << OBJECT_BITS) - 1) << 4 | change[places]
+        for rank in (ranks[rows], ranks[rows] ^ others)
+    )
+    return _Changes(places, own >> OBJECT_BITS & _NUMBERS, makes, told, others == 0)
 
 
 def without_waiting(trace: SMTrace, waiting: frozenset[int]) -> SMTrace:

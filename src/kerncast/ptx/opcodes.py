@@ -203,6 +203,8 @@ suld                 | memory  | -       | access=load sampled pipe=lsu machine=
 sust                 | memory  | -       | access=store sampled pipe=lsu machine=SUST results=0 | 1d 2d 3d a1d a2d
 atom                 | memory  | -       | access=atomic lane | add min max inc dec exch cas and or xor
 red                  | memory  | -       | access=reduction results=0 | add min max inc dec and or xor
+st.async             | memory  | -       | access=store phase results=0
+red.async            | memory  | -       | access=reduction phase results=0 | add min max inc dec and or xor
 shfl                 | -       | -       | cross_lane lane mode sources=3 machine=SHFL | up down bfly idx
 vote                 | control | -       | cross_lane mode | all any uni ballot
 match                | control | -       | cross_lane lane sources=1 pipe=lsu | any all
@@ -283,6 +285,7 @@ _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
 _RANKS, _PAIR = "1d 2d 3d 4d 5d", "multicast::cluster cta_group::1 cta_group::2"
 _TELLS = "mbarrier::complete_tx::bytes!"
+_REMOTE = f"relaxed! cluster! shared::cluster! {_TELLS}"
 _AHEAD = "L2::64B L2::128B L2::256B"
 _BLOCK_SCALED = (
     "sync! aligned! row! col! block_scale! m16n8k32 m16n8k64 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4"
@@ -413,6 +416,11 @@ red               | f16 bf16                      | add noftz v2 v4 v8 {_CACHE} 
 red               | u32 s32 u64 s64               | min max {_CACHE} {_SPACE}           | 2 | address 0
 red               | u32                           | inc dec {_CACHE} {_SPACE}           | 2 | address 0
 red               | b32 b64                       | and or xor {_CACHE} {_SPACE}        | 2 | address 0
+st.async          | b32 u32 s32 f32 b64 u64 s64 f64 | weak shared::cluster! {_TELLS} v2 v4 | 3 | address 0 2
+red.async         | u32 s32 u64                   | {_REMOTE} add | 3 | address 0 2
+red.async         | u32 s32                       | {_REMOTE} min max | 3 | address 0 2
+red.async         | u32                           | {_REMOTE} inc dec | 3 | address 0 2
+red.async         | b32                           | {_REMOTE} and or xor | 3 | address 0 2
 shfl              | b32                           | up down bfly idx                    | 4 5
 shfl              | b32                           | sync! up down bfly idx              | 5 6
 vote              | pred b32                      | all any uni ballot                  | 2 | negated
@@ -524,7 +532,8 @@ wmma | Of wmma the shapes and types of CUDA's mma.h are executed.
 mma.sp | Products of sparse matrices are not executed.
 ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m16n8 | Matrices of bytes are not moved.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
-tensormap cp.async.bulk.tensor.im2col st.async red.async | Asynchronous copies of this kind are not executed yet.
+tensormap cp.async.bulk.tensor.im2col | Asynchronous copies of this kind are not executed yet.
+st.async red.async | They are executed to shared memory of a cluster, with mbarrier::complete_tx::bytes.
 tcgen05 | Not executed are pairs of blocks (cta_group::2), shift, sparse, weight-stationary and 4- and 6-bit products.
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
 tex.cube tex.acube tex.2dms txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.

@@ -42,7 +42,17 @@ from kerncast.execute.native.scheduler import GROUP_BARRIER
 from kerncast.execute.setup.dataflow import waiting_blocks
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Console, is_switched
-from kerncast.ptx import ControlFlowGraph, Flow, Function, Immediate, Instruction, Trait, result_count, waiting_loops
+from kerncast.ptx import (
+    ControlFlowGraph,
+    Flow,
+    Function,
+    Immediate,
+    Instruction,
+    Trait,
+    access_and_tell,
+    result_count,
+    waiting_loops,
+)
 from kerncast.traces import operation_of
 
 _GENERIC_BYTES = 8 * sum(len(names) for names in COUNTERS.values())
@@ -378,9 +388,7 @@ class WarpWriter:
         if ins.opcode.has(Trait.TENSOR_MEMORY):
             self._use_tensor_memory(operation, position)
         elif ins.opcode.access is not None:
-            counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
-            what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
-            _ACCESSES[ins.opcode.name](operation, position, counters, what)
+            self._access(operation, position)
         elif ins.opcode.has(Trait.CROSS_LANE):
             crosslane.remark_absent(operation, position)
             if ins.opcode.has(Trait.DESCRIBED):
@@ -395,6 +403,17 @@ class WarpWriter:
             self._trap(code, ins, position)
         elif not (ins.is_barrier or ins.opcode.has(Trait.INERT)):
             self._arithmetic(operation)
+
+    def _access(self, operation: Operation, position: int) -> None:
+        ins = operation.ins
+        counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
+        what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
+        if not ins.opcode.has(Trait.PHASE):
+            _ACCESSES[ins.opcode.name](operation, position, counters, what)
+            return
+        access, tell = (Operation(each, operation.block, 0) for each in access_and_tell(ins))  # done at once
+        _ACCESSES[access.ins.opcode.name](access, position, counters, what)
+        mbarriers.run(tell, position)
 
     def _use_tensor_memory(self, operation: Operation, position: int) -> None:
         ins = operation.ins
