@@ -1,7 +1,7 @@
 """Stores and reductions to another block of the cluster that tell an mbarrier, as PTX on both engines against NumPy."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from kerncast.compile import CompiledKernel
 from kerncast.errors import IllegalAddress, KernelFault
 from kerncast.execute import WholeGrid, execute, run_launch
+from kerncast.execute.recording import record_blocks
 from kerncast.launch import Argument, Launch, parse_value
 from kerncast.traces import (
     MASK_SHIFT,
@@ -20,6 +21,7 @@ from kerncast.traces import (
     Operation,
     Trace,
 )
+from tests.helpers.execute_helpers import WITH_FRAME
 from tests.instructions.test_wide_memory import ENGINES
 
 #: Each of 4 blocks has an mbarrier for %bytes, and tells the block behind it in the cluster; %r is the rank there.
@@ -46,7 +48,7 @@ TELLS = "shared::cluster.mbarrier::complete_tx::bytes"
 
 def kernel(body: str, nbytes: int) -> tuple[CompiledKernel, Launch]:
     text = f"{HEAD.replace('BYTES', str(nbytes))}{body}{WAIT}"
-    found = CompiledKernel("k", "k", "sm_100", text, cast("Any", None), None)
+    found = CompiledKernel("k", "k", "sm_100", text, WITH_FRAME, None)
     arguments = (Argument("b", parse_value("u32[1024] zeros", "b", Path())),)
     return found, Launch(Path("k.ptx"), "k", (8, 1, 1), (32, 1, 1), 0, arguments, cluster=(4, 1, 1))
 

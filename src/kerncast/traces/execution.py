@@ -196,6 +196,9 @@ class EventChange(IntEnum):
     """a warp goes on once the phase of the parity that the number tells has ended; in vain it is not recorded"""
     PRODUCT = 6
     """a product in tensor memory begins; the object is the rows of A, the number the columns of B"""
+    BARRIER = 7
+    """a warp comes to a barrier whose number a register holds: the object is that one, the number the warps that it
+    waits for, or 0 for all of the block"""
 
 
 def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:

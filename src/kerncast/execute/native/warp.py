@@ -36,7 +36,7 @@ from kerncast.execute.native.ir import (
 from kerncast.execute.native.jit import TooLargeError
 from kerncast.execute.native.memory import mbarriers, tensor_copies, tensor_memory, textures, transfer
 from kerncast.execute.native.memory.access import COUNTERS, Fault, note_fault
-from kerncast.execute.native.memory.banks import record_detail
+from kerncast.execute.native.memory.banks import record_change, record_detail
 from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
 from kerncast.execute.native.scheduler import GROUP_BARRIER
 from kerncast.execute.setup.dataflow import waiting_blocks
@@ -559,6 +559,7 @@ class WarpWriter:
         emit.label(arrive)
         if not all(isinstance(o, Immediate) and 0 <= o.value < 16 for o in operands):
             self._check_barrier(position, lane, barrier, expected)
+            self._record_barrier(position, barrier, expected)
         if "arrive" in ins.modifiers:
             block = get(emit, _WARP, WARP, "block")
             emit.increase(self._passed(block, barrier), integer("i32", 32))
@@ -574,6 +575,14 @@ class WarpWriter:
             self._wait_at_barrier(code.active, place, numbers)
         emit.label(skip)
         self._go(place, code.active)
+
+    def _record_barrier(self, position: int, barrier: Value, threads: Value) -> None:
+        """Write the event that tells a barrier which the instruction does not name, and its warps."""
+        if self.plans.counts_memory:
+            emit = self.emit
+            warps = emit.lshr(emit.add(threads, LANES - 1), 5)
+            what = (emit.cast("zext", barrier, "i64"), emit.cast("zext", warps, "i64"))
+            record_change(emit, traces.EventChange.BARRIER, what, integer("i32", position))
 
     def _wait_for_cluster(self, code: BlockCode, number: int, position: int) -> None:
         """Write barrier.cluster.wait: lanes go on at once if the phase at which they arrived is over."""
