@@ -289,6 +289,7 @@ class Batch:
 _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "shfl": crosslane.shuffle, "vote": crosslane.vote, "match": crosslane.match, "activemask": crosslane.active_mask,
     "elect": crosslane.elect, "redux": crosslane.reduce_warp, "mma": matrix_products.multiply,
+    "mma.sp": matrix_products.multiply, "mma.sp::ordered_metadata": matrix_products.multiply,
     "movmatrix": matrix_products.transpose,
 }  # fmt: skip
 _MOVES: dict[str, Callable[[Threads, Instruction, Index], None]] = {

@@ -138,6 +138,10 @@ def _has_fragments(ins: Instruction) -> bool:
         return False
     in_a, in_b, in_total = product.registers
     factors = [1, 2, 1, 2] if product.scales else []
+    if product.is_sparse:
+        selector, factors = ins.operands[5], [1, 1]
+        if not isinstance(selector, Immediate) or selector.value not in range(4 // product.lanes_of_metadata):
+            return False
     return [len(each) for each in lists] == [in_total, in_a, in_b, in_total, *factors]
 
 

@@ -65,7 +65,7 @@ def cycles_of_product(ins: Instruction, architecture: Architecture) -> Cycles:
     if product is None:
         raise _unknown(ins, architecture)
     rows = _ROWS if product.total == "s32" and architecture.number >= _PADS_INTEGERS else product.m
-    return _cycles(ins, architecture, (product.a, product.total), rows * product.n * product.k)
+    return _cycles(ins, architecture, (product.a, product.total), rows * product.n * product.length)
 
 
 def cycles_of_machine_product(
@@ -79,7 +79,8 @@ def cycles_of_machine_product(
     if shape is None:
         return cycles_of_product(ins, architecture)
     kinds = _NATIVE.get(opcode) or _kinds(opcode, modifiers)
-    return _cycles(ins, architecture, kinds, int(shape[1]) * _COLUMNS * int(shape[2]))
+    depth = int(shape[2]) // (2 if "SP" in modifiers else 1)  # of a sparse A half is multiplied
+    return _cycles(ins, architecture, kinds, int(shape[1]) * _COLUMNS * depth)
 
 
 def _kinds(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, str]:
