@@ -77,21 +77,7 @@ def _words() -> tuple[bytes, ...]:
         found.add(name)
         for form in FORMS.get(name, ()):
             found |= {f".{word}" for word in form.modifiers | frozenset().union(*form.types)}
-    operands = [
-        "0",
-        "1",
-        "-1",
-        "16",
-        "0x7FFFFFFF",
-        "%p1",
-        "%d1",
-        "%d2",
-        "%r2",
-        "{%r1,%r2}",
-        "[%r3]",
-        "[%r2+16000]",
-        "@%p1",
-    ]
+    operands = ("0", "1", "-1", "16", "0x7FFFFFFF", "%p1", "%d1", "%d2", "%r2", "{%r1,%r2}", "[%r3]", "[%r2+16000]")
     return tuple(word.encode() for word in sorted(found.union(operands)))
 
 
