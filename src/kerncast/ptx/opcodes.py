@@ -537,7 +537,7 @@ ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m
 cvt.rs | It rounds stochastically; cvt.rn is executed.
 tensormap cp.async.bulk.tensor.im2col | Asynchronous copies of this kind are not executed yet.
 st.async red.async | They are executed to shared memory of a cluster, with mbarrier::complete_tx::bytes.
-tcgen05 | Not executed are pairs of blocks (cta_group::2), shift, sparse, weight-stationary and 4- and 6-bit products.
+tcgen05 | Not executed are shift, ld.red, and products that are sparse or weight-stationary (sp, ws).
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
 tex.cube tex.acube tex.2dms txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.
 clusterlaunchcontrol multimem | Clusters that take work from others, and memory of several GPUs: not executed yet.
