@@ -76,9 +76,10 @@ _ORDER = (Verdict.ACCEPTED, Verdict.REFUSED, Verdict.DEFECT, Verdict.HANG)
 def targets() -> dict[str, Target]:
     """Return all fuzzers by their names."""
     from tests.fuzz.binaries import binary_targets
+    from tests.fuzz.kernels import kernel_targets
     from tests.fuzz.texts import text_targets
 
-    return {each.name: each for each in (*text_targets(), *binary_targets())}
+    return {each.name: each for each in (*text_targets(), *binary_targets(), *kernel_targets())}
 
 
 def main() -> None:

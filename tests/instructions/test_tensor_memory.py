@@ -244,6 +244,80 @@ tcgen05.ld.sync.aligned.32x32b.x64.b32 {listed("d", 64)}, [%tw]; {stored(64)}
     assert np.array_equal(found, a @ b.T * factors[0][:, None] * factors[1])
 
 
+#: Codes of numbers of fewer than 8 bits, and their bits.
+NARROW_CODES = {
+    "e2m1": (4, {-2: 12, -1: 10, 0: 0, 1: 2, 2: 4, 3: 5}), "e2m3": (6, {-2: 48, -1: 40, 0: 0, 1: 8, 2: 16, 3: 20}),
+    "e3m2": (6, {-2: 48, -1: 44, 0: 0, 1: 12, 2: 16, 3: 18}),
+}  # fmt: skip
+
+
+def packed(name: str, values: Any, per_piece: int = 16) -> npt.NDArray[np.uint8]:
+    """Return [rows, 32] bytes: so many numbers in each 16 bytes, whose last ones may be left over."""
+    if name not in NARROW_CODES:
+        return encoded(name, values)
+    bits, table = NARROW_CODES[name]
+    codes = np.vectorize(table.__getitem__)(values).astype(np.uint8).reshape(-1, per_piece, 1)
+    pieces = np.zeros((len(codes), 16), np.uint8)
+    used = np.packbits(np.unpackbits(codes, axis=2, bitorder="little")[:, :, :bits].reshape(len(codes), -1), axis=1,
+                       bitorder="little")  # fmt: skip
+    pieces[:, : used.shape[1]] = used
+    return pieces.reshape(len(values), 32)
+
+
+@ENGINES
+@pytest.mark.parametrize(("left", "right", "numbers"), [
+    ("e2m1", "e4m3", (1, 5, 0)), ("e3m2", "e2m3", (1, 4, 3)), ("e2m3", "e2m1", (0, 3, 5)),
+])  # fmt: skip
+def test_products_of_4_and_6_bits(
+    engine: str, left: str, right: str, numbers: tuple[int, int, int], tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(6)
+    a, b = rng.integers(-2, 4, (128, 32)), rng.integers(-2, 4, (16, 32))
+    (a_descriptor, a_image), (b_descriptor, b_image) = (
+        Tile(128).image(packed(left, a)),
+        Tile(64).image(packed(right, b)),
+    )
+    body = f"""
+mov.b64 %da, {blackwell(a_descriptor)}; mov.b64 %db, {blackwell(b_descriptor + (MIDDLE >> 4))};
+mov.b32 %id, {instruction_descriptor(128, 16, numbers)}; @%first tcgen05.mma.cta_group::1.kind::f8f6f4
+[%tm], %da, %db, %id, 0; bar.sync 0; tcgen05.ld.sync.aligned.32x32b.x16.b32 {listed("d", 16)}, [%tw]; {stored(16)}
+"""
+    found = run(body, engine, tmp_path, joined(a_image, b_image))[:, :16]
+    sums: Any = found.view(np.float32) if numbers[0] else found.astype(np.uint16).view(np.float16)
+    assert np.array_equal(sums, a @ b.T)
+
+
+@ENGINES
+@pytest.mark.parametrize(("kind", "count", "codes"), [
+    ("kind::mxf4.block_scale", 2, [126, 127, 128]), ("kind::mxf4nvf4.block_scale.block16", 4, [0x30, 0x38, 0x3C]),
+    ("kind::mxf4nvf4.block_scale.scale_vec::4X", 4, [126, 127, 128]),
+])  # fmt: skip
+def test_factors_of_parts_of_rows_of_4_bits(
+    engine: str, kind: str, count: int, codes: list[int], tmp_path: Path
+) -> None:
+    """64 numbers of a row have 2 or 4 factors: powers of two, or FP8 (0.5, 1 and 1.5)."""
+    rng = np.random.default_rng(7)
+    a, b = rng.integers(-2, 4, (128, 64)), rng.integers(-2, 4, (32, 64))
+    (a_descriptor, a_image), (b_descriptor, b_image) = (Tile(64).image(packed("e2m1", each, 32)) for each in (a, b))
+    image, is_power = joined(a_image, b_image), codes[1] == 127
+    values, places, drawn = [0.5, 1, 2 if is_power else 1.5], np.zeros((2, 32, 4, 4), np.uint8), []
+    for place, rows in zip(places, (128, 32), strict=True):
+        chosen = rng.integers(0, 3, (rows, count))
+        drawn.append(np.repeat(np.array(values)[chosen], 64 // count, axis=1))
+        place[:, : rows // 32, :count] = np.array(codes)[chosen].reshape(-1, 32, count).swapaxes(0, 1)
+    image[40960:41984] = places.ravel()
+    word = is_power << 23 | 1 << 7 | 1 << 10 | 32 >> 3 << 17 | 1 << 27
+    scales = [f"mov.b64 %da, {(40960 + 512 * n) >> 4 | 8 << 32 | 1 << 46}; add.u32 %m0, %tm, {128 + 4 * n};"
+              "@%first tcgen05.cp.cta_group::1.32x128b.warpx4 [%m0], %da;" for n in range(2)]  # fmt: skip
+    body = f"""
+{" ".join(scales)} mov.b64 %da, {blackwell(a_descriptor)}; mov.b64 %db, {blackwell(b_descriptor + (MIDDLE >> 4))};
+mov.b32 %id, {word}; @%first tcgen05.mma.cta_group::1.{kind} [%tm], %da, %db, %id, [%tm+128], [%tm+132], 0;
+bar.sync 0; tcgen05.ld.sync.aligned.32x32b.x32.b32 {listed("d", 32)}, [%tw]; {stored(32)}
+"""
+    found = run(body, engine, tmp_path, image)[:, :32].view(np.float32)
+    assert np.array_equal(found, (a * drawn[0]) @ (b * drawn[1]).T)
+
+
 MMA = "@%first tcgen05.mma.cta_group::1.kind::f16 [%tm], %da, %db, %id, 1;"
 ALLOC = "@%all tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [0],"
 WIDE, NARROW = (instruction_descriptor(128, columns, (1, 0, 0)) for columns in (256, 64))
@@ -271,10 +345,9 @@ def test_faults(engine: str, body: str, error: Any, message: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("instruction", [
-    "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [0], 32;",
     "tcgen05.mma.ws.cta_group::1.kind::f16 [%tm], %da, %db, %id, 1;",
     "tcgen05.mma.sp.cta_group::1.kind::f16 [%tm], %da, %db, [%tm], %id, 1;",
-    "tcgen05.mma.cta_group::1.kind::mxf4.block_scale [%tm], %da, %db, %id, [%tm], [%tm], 1;",
+    "tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::4X [%tm], %da, %db, %id, [%tm], [%tm], 1;",
     "tcgen05.shift.cta_group::1.down [%tm];",
     "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%d0, %d1, %d2}, [%tw];",
     "tcgen05.cp.cta_group::1.4x256b [%tm], %da;",

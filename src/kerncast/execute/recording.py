@@ -19,13 +19,18 @@ from kerncast.execute.setup.dataflow import waiting_blocks
 from kerncast.execute.setup.state import Progress, Setting
 from kerncast.launch import NO_CLUSTER, blocks_of_clusters
 from kerncast.profiles import SECTOR_BYTES
+from kerncast.ptx.tensor_layouts import PAIR
 from kerncast.traces import (
     INSTRUCTION_SHIFT,
+    MASK_SHIFT,
     MOST_EVENTS,
     MOST_INSTRUCTIONS,
+    OBJECT_BITS,
     OPERATION_MASK,
     OPERATION_SHIFT,
+    TOLD_SHIFT,
     End,
+    EventChange,
     Execution,
     Footprint,
     FootprintCurve,
@@ -259,6 +264,8 @@ def _of_one_sm(executed: Executed, places: Blocks) -> Blocks:
         return places
     clusters = np.unique(places // sampler.together)
     ranks = np.arange(len(clusters)) % sampler.together
+    if any(PAIR in ins.modifiers for ins in executed.trace.function.instructions):  # those of even rank lead their pair
+        ranks = 2 * ranks % sampler.together
     return sampler.members(clusters).reshape(-1, sampler.together)[np.arange(len(clusters)), ranks]
 
 
@@ -357,10 +364,86 @@ def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTra
     _check_length(executed)
     plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
     recorder = Recorder(executed.fresh(), plan)
-    trace = trace_of(_recorded_alone(recorder, executed, blocks))
+    if executed.sampler.together == 1:
+        trace = trace_of(_recorded_alone(recorder, executed, blocks))
+    else:
+        trace = _told_by_cluster(recorder, executed, blocks)
     if executed.setting.launch.cooperative:
         trace = without_waiting(trace, waiting_blocks(executed.trace.function, executed.trace.cfg))
     return _within(trace, most_events)
+
+
+def _told_by_cluster(recorder: Recorder, executed: Executed, blocks: Blocks) -> SMTrace:
+    """Run blocks with all others of their clusters, and return what they did, and what the others told them.
+
+    A block's mbarriers are changed by others of its cluster, too, on other SMs. They are taken to do so when the block
+    itself does: as much more happens then. What it tells others happens there. Fails when: it does not change a
+    phase that others do, or they do so at another time.
+    """
+    sampler = executed.sampler
+    recorder.run(sampler.members(np.unique(sampler.clusters_of(blocks))))
+    recording = recorded_by(recorder, executed)
+    whole = trace_of(recording)
+    found = trace_of(recording.only(blocks))
+    if not len(found.block_ids):
+        raise BudgetExceededError("one cluster makes more accesses than can be recorded", cure="Use a smaller problem.")
+    theirs, own = (_changes(trace, executed) for trace in (whole, found))
+    events, kept = found.events.copy(), np.ones(len(found.events), np.bool_)
+    for key in np.unique(own.keys):
+        direct, remote = (own.places[(own.keys == key) & (own.is_direct == which)] for which in (True, False))
+        total = int(theirs.numbers[theirs.told == key].sum())
+        if not len(direct):  # others tell it what it tells others, when it does so
+            direct, remote = (remote, direct) if total else (direct, remote)
+        kept[remote] = False
+        numbers = (events[direct] >> np.uint64(OBJECT_BITS) & np.uint64(_NUMBERS)).astype(np.int64)
+        if len(direct) and total != numbers.sum():
+            numbers = numbers * total // numbers.sum()
+        bare = events[direct] & ~np.uint64(_NUMBERS << OBJECT_BITS | _RANKS << TOLD_SHIFT)
+        events[direct] = bare | numbers.astype(np.uint64) << np.uint64(OBJECT_BITS)
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return replace(found, events=events[kept], chains=before[found.chains])
+
+
+#: Bits of the number of an event, and of the rank of the block that is told.
+_NUMBERS, _RANKS = (1 << TOLD_SHIFT - OBJECT_BITS) - 1, 0xF
+#: Changes of mbarriers that other blocks of a cluster make, too.
+_TELLING = [int(EventChange[name]) for name in ("ARRIVE", "DROP", "EXPECT", "COMPLETE")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Changes of mbarriers in a trace."""
+
+    places: Blocks
+    """their positions among the events"""
+    numbers: Blocks
+    """arrivals or bytes"""
+    keys: Blocks
+    """what tells apart the blocks that make them, the places of mbarriers and the kinds of change"""
+    told: Blocks
+    """the same with the blocks that are told"""
+    is_direct: npt.NDArray[np.bool_]
+    """whether the block itself is told"""
+
+
+def _changes(trace: SMTrace, executed: Executed) -> _Changes:
+    events, sampler = trace.events.view(np.int64), executed.sampler
+    change = events >> MASK_SHIFT & 0xF
+    is_change = (events >> OPERATION_SHIFT & OPERATION_MASK) == Operation.EVENT
+    places = np.flatnonzero(is_change & np.isin(change, _TELLING))
+    clusters = sampler.clusters_of(trace.block_ids)
+    members = sampler.members(np.unique(clusters))
+    order = {block: place % sampler.together for place, block in enumerate(members.tolist())}
+    ranks = np.array([order[block] for block in trace.block_ids.tolist()])
+    rows = np.repeat(np.arange(len(trace.chains) - 1) // trace.warps, np.diff(trace.chains))[places]
+    own = events[places]
+    others = own >> TOLD_SHIFT & _RANKS
+    blocks = clusters[rows] * sampler.together
+    makes, told = (
+        (blocks + rank << OBJECT_BITS | own & (1 << OBJECT_BITS) - 1) << 4 | change[places]
+        for rank in (ranks[rows], ranks[rows] ^ others)
+    )
+    return _Changes(places, own >> OBJECT_BITS & _NUMBERS, makes, told, others == 0)
 
 
 def without_waiting(trace: SMTrace, waiting: frozenset[int]) -> SMTrace:

@@ -16,6 +16,8 @@ _FILE = DATA / "instructions" / "tensor_products.csv"
 _ALIKE = {"u8": "s8", "u4": "s4", "e5m2": "e4m3"}
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "s8": 8}
 _HALF_BITS = 16
+#: Sums of integers by instructions of groups, in the table.
+_BY_GROUP = "s32 by group"
 #: What each type of A and B is called in tables, in the order of the roofline.
 FACTORS = ("f16", "bf16", "tf32", "f64", "e4m3", "s8", "s4", "b1")
 
@@ -67,8 +69,16 @@ def tensor_rate(architecture: Architecture, factor: str, total: str) -> TensorRa
 def group_rate(architecture: Architecture, factor: str) -> float | None:
     """Return the multiply-adds per clock and SM by instructions of groups of warps; None where that is unknown.
 
-    Of every type they take rows of as many bytes in the same time (data sheets of Hopper and Blackwell).
+    Of every type they take rows of as many bytes in the same time (data sheets of Hopper and Blackwell), but for
+    integers where the table has a rate of them.
+
+    >>> from kerncast.gpu.gpu import load_gpu
+    >>> [group_rate(load_gpu(name).architecture, "u8") for name in ("h100-sxm", "b200", "b300")]
+    [8192.0, 8192.0, None]
     """
+    rows = [r for r in _table().get((kind_of_factor(factor), _BY_GROUP), ()) if r.since <= architecture.number]
+    if rows:
+        return rows[-1].per_sm or None
     lanes, bits = architecture.tensor_group_fp16_lanes_per_sm, _BITS.get(kind_of_factor(factor))
     return None if lanes is None or bits is None else lanes * _HALF_BITS / bits
 

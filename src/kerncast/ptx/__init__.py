@@ -40,6 +40,7 @@ from kerncast.ptx.module import (
     Variable,
     Vector,
     WorkKind,
+    access_and_tell,
     classify,
     dependences,
     kept_by,
@@ -58,7 +59,7 @@ __all__ = [
     "BasicBlock", "ClusterRule", "ControlFlowGraph", "DominatorTree", "Flow", "Function", "Immediate", "Instruction",
     "Label", "Location", "LoopNest", "MemoryAccess", "Module", "Negated", "Opaque", "Opcode", "Operand", "Order",
     "Prototype", "Register", "Relocation", "Sink", "Special", "Symbol", "Trait", "Variable", "Vector", "WorkKind",
-    "arrange", "build_cfg", "classify", "dependences", "dominators", "find_loops", "inline_calls", "kept_by",
-    "kind_name", "opcode_of", "parse_ptx", "post_dominators", "result_count", "results_of", "reversed_graph",
+    "access_and_tell", "arrange", "build_cfg", "classify", "dependences", "dominators", "find_loops", "inline_calls",
+    "kept_by", "kind_name", "opcode_of", "parse_ptx", "post_dominators", "result_count", "results_of", "reversed_graph",
     "source_name", "sources_of", "symbols_of", "taken_functions", "waiting_loops",
 ]  # fmt: skip

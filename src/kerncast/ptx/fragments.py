@@ -28,6 +28,14 @@ s8 u8     | s32     | m8n8k16 m16n8k16 m16n8k32
 s4 u4     | s32     | m8n8k32 m16n8k32 m16n8k64
 b1        | s32     | m8n8k128 m16n8k128 m16n8k256
 """
+# The same of products whose A is sparse (mma.sp): it holds every second number of a row.
+_SPARSE_PRODUCTS = """
+f16       | f16 f32 | m16n8k16 m16n8k32
+bf16      | f32     | m16n8k16 m16n8k32
+tf32      | f32     | m16n8k8 m16n8k16
+e4m3 e5m2 | f16 f32 | m16n8k64
+s8 u8     | s32     | m16n8k32 m16n8k64
+"""
 # Products whose rows of A and columns of B have factors (block_scale), each of as many numbers as share one.
 # Columns: kind | types of A and B | type of the factors | shape | factors of a row: scale_vec::1X, 2X or 4X.
 _SCALED_PRODUCTS = """
@@ -47,6 +55,7 @@ b1        | s32     | 256
 """
 _WARP_ROWS = 16
 _ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _PRODUCTS.strip().splitlines()]
+_SPARSE_ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _SPARSE_PRODUCTS.strip().splitlines()]
 _SCALED_ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _SCALED_PRODUCTS.strip().splitlines()]
 _GROUP_ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _GROUP_PRODUCTS.strip().splitlines()]
 
@@ -67,6 +76,13 @@ class Product:
     """type of the factors of rows and columns, where there are any"""
     scales: int = 0
     """factors of one row of A, or of one column of B"""
+    is_sparse: bool = False
+    """whether A holds every second number of a row, and a word of metadata says which these are"""
+
+    @property
+    def length(self) -> int:
+        """Numbers of a row of A that are multiplied."""
+        return self.k // 2 if self.is_sparse else self.k
 
     @property
     def per_register(self) -> int:
@@ -81,7 +97,7 @@ class Product:
     @property
     def operations(self) -> int:
         """Multiplications and additions."""
-        return 2 * self.m * self.n * self.k
+        return 2 * self.m * self.n * self.length
 
     @property
     def per_total(self) -> int:
@@ -92,7 +108,7 @@ class Product:
     def registers(self) -> tuple[int, int, int]:
         """Registers of one lane for A, for B, and for C or D."""
         in_a, in_total = _LANES * self.per_register, _LANES * self.per_total
-        return self.m * self.k // in_a, self.n * self.k // in_a, self.m * self.n // in_total
+        return self.m * self.length // in_a, self.n * self.k // in_a, self.m * self.n // in_total
 
     def place_in_a(self, lane: int, register: int, element: int) -> tuple[int, int]:
         """Return row and column of an element of A.
@@ -102,6 +118,26 @@ class Product:
         """
         halves, per = self.m // _GROUP, self.per_register
         return lane // 4 + _GROUP * (register % halves), per * (lane % 4 + 4 * (register // halves)) + element
+
+    def place_of_metadata(self, row: int, number: int) -> tuple[int, int]:
+        """Return where the number within its group of one that A holds stands: lane from the first, and bit.
+
+        A group has 4 numbers, of which A holds 2, or 2 of TF32, of which it holds 1: 2 bits each, or 4.
+        Source: PTX ISA 8.8, section 9.7.14.6 (sparse matrix storage).
+
+        >>> product_of(("sp", "m16n8k32"), ("f32", "f16", "f16", "f32")).place_of_metadata(11, 9)
+        (13, 18)
+        """
+        position = number * (4 if self.a == "tf32" else 2)
+        lane, below = 4 * (row % _GROUP), row // _GROUP
+        if _BITS[self.a] == 8:
+            return lane + 2 * (position // 32) + below, position % 32
+        return lane + position // 16, position % 16 + 16 * below
+
+    @property
+    def lanes_of_metadata(self) -> int:
+        """Neighbouring lanes of a group of 4 that hold metadata; the selector says which."""
+        return self.place_of_metadata(self.m - 1, self.length - 1)[0] % 4 + 1
 
     def place_in_b(self, lane: int, register: int, element: int) -> tuple[int, int]:
         """Return row and column of an element of B."""
@@ -119,12 +155,13 @@ def product_of(modifiers: tuple[str, ...], types: tuple[str, ...]) -> Product | 
     shape = next((m for m in modifiers if _SHAPE.fullmatch(m)), "")
     if "block_scale" in modifiers:
         return _scaled_product_of(shape, modifiers, types)
+    is_sparse = "sp" in modifiers or "sp::ordered_metadata" in modifiers
     if len(types) != len("DABC") or types[0] != types[-1]:
         return None
-    for inputs, totals, shapes in _ROWS:
+    for inputs, totals, shapes in _SPARSE_ROWS if is_sparse else _ROWS:
         if inputs.issuperset(types[1:3]) and types[0] in totals and shape in shapes:
             m, n, k = map(int, re.findall(r"\d+", shape))
-            return Product(m, n, k, types[1], types[2], types[0])
+            return Product(m, n, k, types[1], types[2], types[0], is_sparse=is_sparse)
     return None
 
 

@@ -6,7 +6,7 @@ Source: NVIDIA, Parallel Thread Execution ISA 8.8.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from kerncast.ptx.opcodes import COMBINATIONS, Flow, MemoryAccess, Opcode, Trait, opcode_of
@@ -289,6 +289,21 @@ class Instruction:
     def where(self) -> str | None:
         """The line of the user's source, for messages, and what is to be said about it."""
         return ": ".join(filter(None, (str(self.location or ""), self.note))) or None
+
+
+def access_and_tell(ins: Instruction) -> tuple[Instruction, Instruction]:
+    """Return the store or the reduction that an asynchronous one makes, and what tells an mbarrier of its bytes.
+
+    >>> names = ("async", "shared::cluster", "mbarrier::complete_tx::bytes", "v2", "b32")
+    >>> place, data = Address(None, 0), Vector((Immediate(1, "int"), Immediate(2, "int")))
+    >>> [each.name for each in access_and_tell(Instruction("st", names, (place, data, place), None, False, None))]
+    ['st.shared::cluster.v2.b32', 'mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64']
+    """
+    left = tuple(m for m in ins.modifiers if m != "async" and not m.startswith("mbarrier::"))
+    access = replace(ins, modifiers=left, operands=ins.operands[:2])
+    telling = ("complete_tx", "relaxed", "cluster", "shared::cluster", "b64")
+    count = Immediate(ins.access_bytes, "int")
+    return access, replace(ins, root="mbarrier", modifiers=telling, operands=(ins.operands[2], count))
 
 
 @dataclass(frozen=True, slots=True)

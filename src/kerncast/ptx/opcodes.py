@@ -151,6 +151,7 @@ class Form:
 _COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
 _TESTS = "finite infinite number notanumber normal subnormal"
 _KINDS = "kind::f16 kind::tf32 kind::f8f6f4 kind::i8"
+_SCALED_KINDS = "kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4"
 _REDUCES = "add min max and or xor"
 _VIDEO = " ".join(f"v{name}{count}" for count in (2, 4) for name in ("add", "sub", "avrg", "min", "max", "absdiff"))
 
@@ -202,6 +203,8 @@ suld                 | memory  | -       | access=load sampled pipe=lsu machine=
 sust                 | memory  | -       | access=store sampled pipe=lsu machine=SUST results=0 | 1d 2d 3d a1d a2d
 atom                 | memory  | -       | access=atomic lane | add min max inc dec exch cas and or xor
 red                  | memory  | -       | access=reduction results=0 | add min max inc dec and or xor
+st.async             | memory  | -       | access=store phase results=0
+red.async            | memory  | -       | access=reduction phase results=0 | add min max inc dec and or xor
 shfl                 | -       | -       | cross_lane lane mode sources=3 machine=SHFL | up down bfly idx
 vote                 | control | -       | cross_lane mode | all any uni ballot
 match                | control | -       | cross_lane lane sources=1 pipe=lsu | any all
@@ -231,7 +234,7 @@ prefetch prefetchu   | -       | -       | inert pipe=lsu results=0
 prefetch.tensormap   | -       | -       | inert pipe=lsu results=0
 pmevent              | -       | -       | inert results=0
 griddepcontrol       | control | -       | inert results=0
-mma                  | -       | -       | cross_lane lane pipe=tensor
+mma mma.sp mma.sp::ordered_metadata | - | - | cross_lane lane pipe=tensor
 movmatrix            | -       | -       | cross_lane lane pipe=lsu
 wmma                 | -       | -       | lane pipe=tensor
 wgmma                | -       | -       | pipe=tensor
@@ -255,7 +258,7 @@ tcgen05.dealloc tcgen05.relinquish_alloc_permit | control | - | tensor_memory pi
 tcgen05.ld           | -       | -       | tensor_memory lane pipe=tensor
 tcgen05.st           | -       | -       | tensor_memory pipe=tensor results=0
 tcgen05.cp           | -       | -       | tensor_memory described pipe=tensor results=0
-tcgen05.mma          | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS} kind::mxf8f6f4
+tcgen05.mma          | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS} {_SCALED_KINDS}
 tcgen05.commit       | control | -       | phase pipe=tensor results=0
 tcgen05.wait::ld tcgen05.wait::st | control | - | inert pipe=tensor results=0
 tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | control | - | inert pipe=tensor results=0
@@ -277,11 +280,13 @@ _CACHE = (
 _EVICT = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
 _ANY = f"b8 u8 s8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 {_INT}"
 _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256"
+_SPARSE = "sync! aligned! row! col! m16n8k8 m16n8k16 m16n8k32 m16n8k64"
 _ROWS_OF_8 = "sync! aligned! m8n8! shared shared::cta trans x1 x2 x4"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
-_RANKS, _PAIR = "1d 2d 3d 4d 5d", "multicast::cluster cta_group::1"
+_RANKS, _PAIR = "1d 2d 3d 4d 5d", "multicast::cluster cta_group::1 cta_group::2"
 _TELLS = "mbarrier::complete_tx::bytes!"
+_REMOTE = f"relaxed! cluster! shared::cluster! {_TELLS}"
 _AHEAD = "L2::64B L2::128B L2::256B"
 _BLOCK_SCALED = (
     "sync! aligned! row! col! block_scale! m16n8k32 m16n8k64 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4"
@@ -291,8 +296,9 @@ _GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16
 _MOVEMENTS = "32x32b 16x64b 16x128b 16x256b 16x32bx2 x1 x2 x4 x8 x16 x32 x64 x128"
 _COPIES = "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4"
 _COLLECTOR = "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard"
+_GROUPS = "cta_group::1 cta_group::2"
 _PLAIN = f"{_KINDS} {_COLLECTOR}"
-_SCALED = f"block_scale! block32 scale_vec::1X {_COLLECTOR}"
+_SCALED = f"{_SCALED_KINDS} block_scale! block16 block32 scale_vec::1X scale_vec::2X scale_vec::4X {_COLLECTOR}"
 _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
 
 # Columns: opcodes | types | other modifiers, optional but for those with ``!`` | number of operands | kinds of operands
@@ -411,6 +417,11 @@ red               | f16 bf16                      | add noftz v2 v4 v8 {_CACHE} 
 red               | u32 s32 u64 s64               | min max {_CACHE} {_SPACE}           | 2 | address 0
 red               | u32                           | inc dec {_CACHE} {_SPACE}           | 2 | address 0
 red               | b32 b64                       | and or xor {_CACHE} {_SPACE}        | 2 | address 0
+st.async          | b32 u32 s32 f32 b64 u64 s64 f64 | weak shared::cluster! {_TELLS} v2 v4 | 3 | address 0 2
+red.async         | u32 s32 u64                   | {_REMOTE} add | 3 | address 0 2
+red.async         | u32 s32                       | {_REMOTE} min max | 3 | address 0 2
+red.async         | u32                           | {_REMOTE} inc dec | 3 | address 0 2
+red.async         | b32                           | {_REMOTE} and or xor | 3 | address 0 2
 shfl              | b32                           | up down bfly idx                    | 4 5
 shfl              | b32                           | sync! up down bfly idx              | 5 6
 vote              | pred b32                      | all any uni ballot                  | 2 | negated
@@ -422,25 +433,27 @@ mma               | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | sync! aligned! row! 
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! and! {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! xor! {_TILES} | 4 | vectors
 mma               | f32 > e4m3 e5m2 e2m1 > e4m3 e5m2 e2m1 > f32 > ue8m0 ue4m3 | {_BLOCK_SCALED} | 8 | vectors
+mma.sp mma.sp::ordered_metadata | f16 f32 > {_FACTOR} > {_FACTOR} > f16 f32 | {_SPARSE} | 6 | vectors
+mma.sp mma.sp::ordered_metadata | s32 > s8 u8 > s8 u8 > s32 | {_SPARSE} satfinite | 6 | vectors
 wgmma.mma_async   | f16 f32 > {_FACTOR} > {_FACTOR} | sync! aligned! {_GROUP_TILES} | 6 7 8 | vectors
 wgmma.mma_async   | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_GROUP_TILES} | 4 | vectors
 wgmma.mma_async   | s32 > b1 > b1                 | sync! aligned! and! popc! {_GROUP_TILES} | 4 | vectors
 wgmma.fence wgmma.commit_group |                  | sync! aligned!                      | 0
 wgmma.wait_group  |                               | sync! aligned!                      | 1
-tcgen05.alloc     | b32                           | cta_group::1! sync! aligned! shared::cta | 2 | address 0
-tcgen05.dealloc   | b32                           | cta_group::1! sync! aligned!        | 2
-tcgen05.relinquish_alloc_permit |                 | cta_group::1! sync! aligned!        | 0
+tcgen05.alloc     | b32                           | {_GROUPS} sync! aligned! shared::cta | 2 | address 0
+tcgen05.dealloc   | b32                           | {_GROUPS} sync! aligned!            | 2
+tcgen05.relinquish_alloc_permit |                 | {_GROUPS} sync! aligned!            | 0
 tcgen05.ld        | b32                           | sync! aligned! pack::16b {_MOVEMENTS} | 2 3 | address 1
 tcgen05.st        | b32                           | sync! aligned! unpack::16b {_MOVEMENTS} | 2 3 | address 0
-tcgen05.commit    | b64                           | cta_group::1! mbarrier::arrive::one! shared::cluster | 1 | address 0
-tcgen05.commit    | b64 | cta_group::1! mbarrier::arrive::one! shared::cluster! multicast::cluster! | 2 | address 0
+tcgen05.commit    | b64                           | {_GROUPS} mbarrier::arrive::one! shared::cluster | 1 | address 0
+tcgen05.commit    | b64 | {_GROUPS} mbarrier::arrive::one! shared::cluster! multicast::cluster! | 2 | address 0
 tcgen05.wait::ld tcgen05.wait::st |               | sync! aligned!                      | 0
 tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | |                  | 0
-tcgen05.cp        |                               | cta_group::1! {_COPIES}             | 2 | address 0
-tcgen05.mma       |                               | cta_group::1! {_PLAIN} | 5 6 7 | address 0
-tcgen05.mma       |                               | cta_group::1! {_PLAIN} | 5 6 7 | address 0 1
-tcgen05.mma       |                               | cta_group::1! kind::mxf8f6f4! {_SCALED} | 7 | address 0 4 5
-tcgen05.mma       |                               | cta_group::1! kind::mxf8f6f4! {_SCALED} | 7 | address 0 1 4 5
+tcgen05.cp        |                               | {_GROUPS} {_COPIES}                 | 2 | address 0
+tcgen05.mma       |                               | {_GROUPS} {_PLAIN}                  | 5 6 7 | address 0
+tcgen05.mma       |                               | {_GROUPS} {_PLAIN}                  | 5 6 7 | address 0 1
+tcgen05.mma       |                               | {_GROUPS} {_SCALED} | 7 | address 0 4 5
+tcgen05.mma       |                               | {_GROUPS} {_SCALED} | 7 | address 0 1 4 5
 setmaxnreg        | u32                           | inc dec sync! aligned!              | 1
 movmatrix         | b16                           | sync! aligned! trans! m8n8!         | 2
 ldmatrix          | b16                           | {_ROWS_OF_8}                        | 2 | address 1
@@ -519,11 +532,12 @@ griddepcontrol    |                               | wait launch_dependents      
 # What is refused by name, and why: opcodes, some with the modifier that is refused | what the user is told.
 _REFUSED = """
 wmma | Of wmma the shapes and types of CUDA's mma.h are executed.
-mma.sp | Products of sparse matrices are not executed.
+mma.sp | Products of sparse matrices are executed of 8, 16 and 32 bits, but not with kind::f8f6f4 or factors.
 ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m16n8 | Matrices of bytes are not moved.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
-tensormap cp.async.bulk.tensor.im2col st.async red.async | Asynchronous copies of this kind are not executed yet.
-tcgen05 | Not executed are pairs of blocks (cta_group::2), shift, sparse, weight-stationary and 4- and 6-bit products.
+tensormap cp.async.bulk.tensor.im2col | Asynchronous copies of this kind are not executed yet.
+st.async red.async | They are executed to shared memory of a cluster, with mbarrier::complete_tx::bytes.
+tcgen05 | Not executed are shift, ld.red, and products that are sparse or weight-stationary (sp, ws).
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
 tex.cube tex.acube tex.2dms txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.
 clusterlaunchcontrol multimem | Clusters that take work from others, and memory of several GPUs: not executed yet.

@@ -4,9 +4,11 @@ Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.16 (TensorCore 5t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 LANES, COLUMNS = 128, 512
+#: Modifier of what two blocks of a cluster do together: those whose ranks differ in the lowest bit.
+PAIR = "cta_group::2"
 #: Columns are taken in units of so many.
 UNIT_COLUMNS = 32
 #: Lanes that the threads of one warp can reach.
@@ -81,23 +83,54 @@ class Kind:
     """types of A and B by their number in the instruction descriptor"""
     totals: Mapping[int, str]
     """types of D by theirs"""
-    is_scaled: bool = False
-    """whether 32 numbers of a row of A, and of a column of B, share a factor in tensor memory"""
+    factors: Mapping[str, int] = field(default_factory=dict)
+    """factors in tensor memory of a row of A, and of a column of B, by the modifier that says so"""
+    scales: int = 0
+    """factors that an instruction has; 0: none"""
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether numbers of a row of A, and of a column of B, share factors."""
+        return self.scales > 0
 
 
+#: Rows of A, and of the sums, in one block; a pair of blocks shares twice as many.
 _ROWS_OF_SCALED = 128
-#: Numbers of one row, so that tiles may lie turned: TF32 needs a swizzle of its own.
-_LEAST_TURNED = 16
+#: Numbers of one row, so that tiles may lie turned: TF32 needs a swizzle of its own, and 4 bits may not.
+_TURNED = {16, 32}
 _FLOATS = {0: "f16", 1: "f32"}
-_BYTES = {0: "e4m3", 1: "e5m2"}
+_SMALL = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
+#: Types of fewer than 8 bits: 16 numbers lie in 16 bytes, whose last ones are not used.
+PADDED = frozenset({"e2m3", "e3m2", "e2m1"})
 #: Kinds by their modifier.
 KINDS: Mapping[str, Kind] = {
     "kind::f16": Kind(16, {0: "f16", 1: "bf16"}, _FLOATS),
     "kind::tf32": Kind(8, {2: "tf32"}, {1: "f32"}),
-    "kind::f8f6f4": Kind(32, _BYTES, _FLOATS),
+    "kind::f8f6f4": Kind(32, _SMALL, _FLOATS),
     "kind::i8": Kind(32, {0: "u8", 1: "s8"}, {2: "s32"}),
-    "kind::mxf8f6f4": Kind(32, _BYTES, {}, is_scaled=True),
+    "kind::mxf8f6f4": Kind(32, _SMALL, {}, {"": 1, "block32": 1, "scale_vec::1X": 1}),
+    "kind::mxf4": Kind(64, {1: "e2m1"}, {}, {"": 2, "block32": 2, "scale_vec::2X": 2}),
+    "kind::mxf4nvf4": Kind(64, {1: "e2m1"}, {}, {"block32": 2, "scale_vec::2X": 2, "block16": 4, "scale_vec::4X": 4}),
 }
+
+
+def kind_of(modifiers: tuple[str, ...]) -> Kind | None:
+    """Return the kind of a tcgen05.mma with the factors that it has; None where the modifiers name no such one.
+
+    >>> kind_of(("mma", "kind::mxf4nvf4", "block_scale", "scale_vec::4X")).scales
+    4
+    """
+    found = [KINDS[m] for m in modifiers if m in KINDS]
+    if len(found) != 1 or bool(found[0].factors) != ("block_scale" in modifiers):
+        return None
+    kind = found[0]
+    named = {kind.factors.get(m) for m in modifiers if m in _FACTORS}
+    counts = named or ({kind.factors.get("")} if kind.factors else {0})
+    scales = counts.pop()
+    return None if counts or scales is None else replace(kind, scales=scales)
+
+
+_FACTORS = frozenset(name for kind in KINDS.values() for name in kind.factors if name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +138,7 @@ class Shape:
     """What an instruction descriptor says."""
 
     m: int
+    """rows of A and of the sums in one block"""
     n: int
     k: int
     a: str
@@ -116,29 +150,61 @@ class Shape:
     """whether rows of A, and columns of B, lie beside one another"""
     saturates: bool
     scale_bytes: tuple[int, int]
-    """places of the scales of A and B in their words"""
+    """places of the first scales of A and B in their words"""
+    scale: str
+    """type of the scales: ue8m0 or ue4m3"""
+    blocks: int
+    """blocks that share the product, each with its rows of A and its part of the columns of B: 1 or 2"""
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether the second half of the columns of the sums lies below the first: 64 rows in each block of a pair."""
+        return self.blocks > 1 and self.m < LANES
+
+    @property
+    def columns(self) -> int:
+        """Columns of tensor memory that the sums take."""
+        return self.n // 2 if self.is_folded else self.n
+
+    def places(self) -> tuple[list[int], list[int]]:
+        """Return [m] the lane of each row, and [n] how many lanes further each column is, where sums begin at lane 0.
+
+        Source: the layouts A, B, D and F of the data path (PTX ISA 8.8, section 9.7.16.10.5).
+        """
+        if self.m == LANES or self.blocks > 1:
+            rows = list(range(self.m))
+        else:
+            rows = [row // 16 * WARP_LANES + row % 16 for row in range(self.m)]
+        return rows, [LANES // 2 * (column // self.columns) for column in range(self.n)]
 
 
-def shape_of(kind: Kind, descriptor: int) -> Shape | None:
-    """Return what an instruction descriptor says; None for what is not executed: sparse, narrow or unknown."""
+def shape_of(kind: Kind, descriptor: int, blocks: int = 1) -> Shape | None:
+    """Return what an instruction descriptor says; None for what is not executed: sparse or unknown.
+
+    ``blocks`` share the product.
+    """
     formats = kind.formats.get(descriptor >> 7 & 7), kind.formats.get(descriptor >> 10 & 7)
     scaled = kind.is_scaled
     total = "f32" if scaled else kind.totals.get(descriptor >> 4 & 3)
-    m = 128 * (descriptor >> 27 & 3) if scaled else 16 * (descriptor >> 24 & 31)
+    m = (128 * (descriptor >> 27 & 3) if scaled else 16 * (descriptor >> 24 & 31)) // blocks
     n = 8 * (descriptor >> 17 & 63)
     turns = bool(descriptor >> 15 & 1), bool(descriptor >> 16 & 1)
     fits = m == _ROWS_OF_SCALED if scaled else m in {64, 128}
-    if (
-        formats[0] is None
-        or formats[1] is None
-        or total is None
-        or descriptor & 4
-        or not fits
-        or n not in range(8, 257)
-    ):
+    is_known = fits and n in range(8 * blocks, 257, 8 * blocks) and not descriptor & 4
+    if formats[0] is None or formats[1] is None or total is None or not is_known:
         return None
-    if (any(turns) and kind.k < _LEAST_TURNED) or (scaled and not descriptor >> 23 & 1):
+    scale = "ue8m0" if descriptor >> 23 & 1 else "ue4m3"
+    ids = (descriptor >> 29 & 3, descriptor >> 4 & 3) if scaled else (0, 0)
+    lies_wrong = [kind.k not in _TURNED or name in PADDED for name in formats]
+    if any(turn and wrong for turn, wrong in zip(turns, lies_wrong, strict=True)):
+        return None
+    if scaled and (any(each % kind.scales for each in ids) or (scale == "ue4m3" and kind.scales != MOST_SCALES)):
         return None
     negates = (descriptor >> 13 ^ descriptor >> 14) & 1
-    ids = (descriptor >> 29 & 3, descriptor >> 4 & 3) if scaled else (0, 0)
-    return Shape(m, n, kind.k, formats[0], formats[1], total, bool(negates), turns, bool(descriptor & 8), ids)
+    return Shape(
+        m, n, kind.k, formats[0], formats[1], total, bool(negates), turns, bool(descriptor & 8), ids, scale, blocks
+    )
+
+
+#: Factors of one row that fill a word of tensor memory; others than powers of two have no more numbers in common.
+MOST_SCALES = 4

@@ -15,6 +15,7 @@ from kerncast.traces.execution import (
     PASSES_MASK,
     PASSES_SHIFT,
     SEGMENT,
+    TOLD_SHIFT,
     Allocation,
     BlockCounts,
     Counts,
@@ -40,7 +41,7 @@ from kerncast.traces.machine_code import NO_MACHINE_CODE, MachineCode, MachineOp
 __all__ = [
     "CONTENT_SHIFT", "INSTRUCTION_SHIFT", "LAST_SHIFT", "LINE_BITS", "LINE_BYTES", "MASK_SHIFT", "MOST_EVENTS",
     "MOST_INSTRUCTIONS", "NO_MACHINE_CODE", "OBJECT_BITS", "OPERATION_MASK", "OPERATION_SHIFT", "PASSES_MASK",
-    "PASSES_SHIFT", "SEGMENT", "Allocation", "BlockCounts", "Counts", "End", "EventChange", "Execution",
+    "PASSES_SHIFT", "SEGMENT", "TOLD_SHIFT", "Allocation", "BlockCounts", "Counts", "End", "EventChange", "Execution",
     "Footprint", "FootprintCurve", "Kind", "MachineCode", "MachineOperation", "Operation", "Recorder", "Recording",
     "SMRecording", "SMTrace", "Touches", "Trace", "entered_blocks", "instructions_of_warps", "operation_of",
 ]  # fmt: skip

@@ -181,11 +181,12 @@ class Operation(IntEnum):
     lanes that want its most wanted address, above them the number of its addresses"""
     EVENT = 13
     """what a wait for data that come later has to know: an EventChange in place of the sectors, in the low OBJECT_BITS
-    bits the place of an mbarrier in shared memory in units of 8 bytes, above them a number"""
+    bits the place of an mbarrier in shared memory in units of 8 bytes, above them a number; from TOLD_SHIFT on whose
+    mbarrier it is: the rank of that block in its cluster, combined by exclusive or with the rank of its own"""
 
 
-#: Bits of an mbarrier's place in an EVENT.
-OBJECT_BITS = 16
+#: Bits of an mbarrier's place in an EVENT, and where those of the block that is told begin.
+OBJECT_BITS, TOLD_SHIFT = 16, 36
 
 
 class EventChange(IntEnum):
@@ -205,6 +206,9 @@ class EventChange(IntEnum):
     """a warp goes on once the phase of the parity that the number tells has ended; in vain it is not recorded"""
     PRODUCT = 6
     """a product in tensor memory begins; the object is the rows of A, the number the columns of B"""
+    BARRIER = 7
+    """a warp comes to a barrier whose number a register holds: the object is that one, the number the warps that it
+    waits for, or 0 for all of the block"""
 
 
 def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:

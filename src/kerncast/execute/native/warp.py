@@ -36,13 +36,23 @@ from kerncast.execute.native.ir import (
 from kerncast.execute.native.jit import TooLargeError
 from kerncast.execute.native.memory import mbarriers, tensor_copies, tensor_memory, textures, transfer
 from kerncast.execute.native.memory.access import COUNTERS, Fault, note_fault
-from kerncast.execute.native.memory.banks import record_detail
+from kerncast.execute.native.memory.banks import record_change, record_detail
 from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
 from kerncast.execute.native.scheduler import GROUP_BARRIER
 from kerncast.execute.setup.dataflow import waiting_blocks
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Console, is_switched
-from kerncast.ptx import ControlFlowGraph, Flow, Function, Immediate, Instruction, Trait, result_count, waiting_loops
+from kerncast.ptx import (
+    ControlFlowGraph,
+    Flow,
+    Function,
+    Immediate,
+    Instruction,
+    Trait,
+    access_and_tell,
+    result_count,
+    waiting_loops,
+)
 from kerncast.traces import operation_of
 
 _GENERIC_BYTES = 8 * sum(len(names) for names in COUNTERS.values())
@@ -378,9 +388,7 @@ class WarpWriter:
         if ins.opcode.has(Trait.TENSOR_MEMORY):
             self._use_tensor_memory(operation, position)
         elif ins.opcode.access is not None:
-            counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
-            what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
-            _ACCESSES[ins.opcode.name](operation, position, counters, what)
+            self._access(operation, position)
         elif ins.opcode.has(Trait.CROSS_LANE):
             crosslane.remark_absent(operation, position)
             if ins.opcode.has(Trait.DESCRIBED):
@@ -395,6 +403,17 @@ class WarpWriter:
             self._trap(code, ins, position)
         elif not (ins.is_barrier or ins.opcode.has(Trait.INERT)):
             self._arithmetic(operation)
+
+    def _access(self, operation: Operation, position: int) -> None:
+        ins = operation.ins
+        counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
+        what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
+        if not ins.opcode.has(Trait.PHASE):
+            _ACCESSES[ins.opcode.name](operation, position, counters, what)
+            return
+        access, tell = (Operation(each, operation.block, 0) for each in access_and_tell(ins))  # done at once
+        _ACCESSES[access.ins.opcode.name](access, position, counters, what)
+        mbarriers.run(tell, position)
 
     def _use_tensor_memory(self, operation: Operation, position: int) -> None:
         ins = operation.ins
@@ -540,6 +559,7 @@ class WarpWriter:
         emit.label(arrive)
         if not all(isinstance(o, Immediate) and 0 <= o.value < 16 for o in operands):
             self._check_barrier(position, lane, barrier, expected)
+            self._record_barrier(position, barrier, expected)
         if "arrive" in ins.modifiers:
             block = get(emit, _WARP, WARP, "block")
             emit.increase(self._passed(block, barrier), integer("i32", 32))
@@ -555,6 +575,14 @@ class WarpWriter:
             self._wait_at_barrier(code.active, place, numbers)
         emit.label(skip)
         self._go(place, code.active)
+
+    def _record_barrier(self, position: int, barrier: Value, threads: Value) -> None:
+        """Write the event that tells a barrier which the instruction does not name, and its warps."""
+        if self.plans.counts_memory:
+            emit = self.emit
+            warps = emit.lshr(emit.add(threads, LANES - 1), 5)
+            what = (emit.cast("zext", barrier, "i64"), emit.cast("zext", warps, "i64"))
+            record_change(emit, traces.EventChange.BARRIER, what, integer("i32", position))
 
     def _wait_for_cluster(self, code: BlockCode, number: int, position: int) -> None:
         """Write barrier.cluster.wait: lanes go on at once if the phase at which they arrived is over."""

@@ -29,7 +29,7 @@ from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import PRINTF, Console, Report, Setting, doubt_about
 from kerncast.execute.setup.supported import uses_tensor_memory
 from kerncast.launch import Launch
-from kerncast.ptx import Flow, Instruction, Trait, waiting_loops
+from kerncast.ptx import Flow, Instruction, Trait, access_and_tell, waiting_loops
 from kerncast.traces import BlockCounts
 
 Lanes = npt.NDArray[np.bool_]
@@ -176,6 +176,11 @@ class Batch:
             self.tally.bulk(number, ins, self.memory.bulk(ins, active, self.mbarriers.complete))
             self.places.defer_none()
             return
+        if ins.opcode.has(Trait.PHASE):  # done at once, and an mbarrier is told of it
+            access, tell = access_and_tell(ins)
+            self.tally.memory(number, ins, self.memory.access(access, active))
+            self._tell(tell, active)
+            return
         is_tensor = ins.opcode.has(Trait.TENSOR_MEMORY)
         parts = self._tensor_memory.run(ins, active) if is_tensor else self.memory.access(ins, active)
         if ins.opcode.access is not None:  # what allocates tensor memory stores an address
@@ -284,6 +289,7 @@ class Batch:
 _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "shfl": crosslane.shuffle, "vote": crosslane.vote, "match": crosslane.match, "activemask": crosslane.active_mask,
     "elect": crosslane.elect, "redux": crosslane.reduce_warp, "mma": matrix_products.multiply,
+    "mma.sp": matrix_products.multiply, "mma.sp::ordered_metadata": matrix_products.multiply,
     "movmatrix": matrix_products.transpose,
 }  # fmt: skip
 _MOVES: dict[str, Callable[[Threads, Instruction, Index], None]] = {

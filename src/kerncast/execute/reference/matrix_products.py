@@ -28,18 +28,40 @@ def multiply(threads: Threads, ins: Instruction, active: Index) -> None:
     assert product is not None, ins.name
     places = {"a": product.place_in_a, "b": product.place_in_b, "c": product.place_in_total}
     per = {"a": product.per_register, "b": product.per_register, "c": product.per_total}
-    shapes = {"a": (product.m, product.k), "b": (product.k, product.n), "c": (product.m, product.n)}
+    shapes = {"a": (product.m, product.length), "b": (product.k, product.n), "c": (product.m, product.n)}
     types = {"a": product.a, "b": product.b, "c": product.total}
     warps = np.unique(threads.warp[active])
     whole = {
         name: gathered(threads, operand, warps, (types[name], shapes[name], per[name], places[name]))
         for name, operand in zip("abc", ins.operands[1:4], strict=True)
     }
+    if product.is_sparse:
+        whole["a"] = _spread_out(threads, ins, (product, warps), whole["a"])
     if product.scales:
         result = _scaled(threads, ins, (product, warps), whole)
     else:
         result = multiplied(ins.modifiers, product, whole["a"], whole["b"], whole["c"])
     spread(threads, ins.operands[0], (product, result), active)
+
+
+def _spread_out(threads: Threads, ins: Instruction, what: tuple[Product, Index], held: AnyArray) -> AnyArray:
+    """Return [warps, m, k] a sparse A with its zeros, where metadata say which numbers it holds."""
+    product, warps = what
+    words, selector = ins.operands[4:]
+    first = product.lanes_of_metadata * int(threads.values(selector, "b32", warps[:1] * WARP_LANES)[0])
+    everyone = (warps[:, None] * WARP_LANES + np.arange(WARP_LANES)).ravel()
+    metadata = threads.values(_listed(words)[0], "b32", everyone).reshape(-1, WARP_LANES)
+    whole = np.zeros((len(warps), product.m, product.k), held.dtype)
+    own = np.arange(len(warps))
+    for row, number in pairs(range(product.m), range(product.length)):
+        lane, bit = product.place_of_metadata(row, number)
+        code = metadata[:, first + lane] >> np.uint32(bit)
+        if product.a == "tf32":  # the halves of a number: 0b0100 is the first one, 0b1110 the second one
+            place = 2 * number + (code >> np.uint32(1) & np.uint32(1))
+        else:
+            place = 4 * (number // 2) + (code & np.uint32(3))
+        whole[own, row, place.astype(np.int64)] += held[:, row, number]
+    return whole
 
 
 def _scaled(threads: Threads, ins: Instruction, what: tuple[Product, Index], whole: dict[str, AnyArray]) -> AnyArray:

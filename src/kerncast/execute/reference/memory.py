@@ -171,6 +171,10 @@ class Memory:
         start = int(self._shared_start[thread])
         return self.shared[start : start + self.shared_bytes]
 
+    def shared_of_block(self, row: int) -> npt.NDArray[np.uint8]:
+        """Return the shared memory of a block, by its position in the batch."""
+        return self.shared[row * self._stride : row * self._stride + self.shared_bytes]
+
     def store_words(self, ins: Instruction, words: npt.NDArray[np.uint32], threads: Index) -> list[Part]:
         """Store 32 bits of each thread that an instruction has computed; returns what it touched."""
         target = next(each for each in ins.operands if isinstance(each, Address))
@@ -347,7 +351,7 @@ class Memory:
             blocks = self.threads.launch.cluster_blocks if self.threads.program.sees_cluster else 1
             if not 0 <= rank < blocks or self.departed(np.array([other]))[0]:
                 return None
-            return self.shared[other * self._stride : other * self._stride + self.shared_bytes]
+            return self.shared_of_block(other)
 
         def tell(address: int, nbytes: int) -> None:
             room, offset = shared(address >> RANK_SHIFT), address & OFFSET_MASK

@@ -13,10 +13,23 @@ from kerncast.execute.reference.group_products import addresses_of, first_outsid
 from kerncast.execute.reference.matrix_products import decoded, multiplied
 from kerncast.execute.reference.memory import Memory, Part
 from kerncast.execute.reference.threads import Index
+from kerncast.execute.setup.cluster_addresses import departed
+from kerncast.execute.setup.small_floats import values_of
 from kerncast.execute.setup.tensor_faults import tensor_fault
 from kerncast.ptx import Address, Immediate, Instruction, Operand, Vector
 from kerncast.ptx.fragments import Product
-from kerncast.ptx.tensor_layouts import COLUMNS, COPIES, KINDS, LANES, Shape, movement_of, shape_of
+from kerncast.ptx.tensor_layouts import (
+    COLUMNS,
+    COPIES,
+    LANES,
+    PADDED,
+    PAIR,
+    Kind,
+    Shape,
+    kind_of,
+    movement_of,
+    shape_of,
+)
 
 AnyArray = npt.NDArray[Any]
 _WHOLE = 128
@@ -128,7 +141,7 @@ class TensorMemory:
         for leader in self._leaders(active):
             own = active[threads.warp[active] == threads.warp[leader]]
             address = self._one(next(each for each in ins.operands if isinstance(each, Address)), leader)
-            first = address >> 16
+            first = address >> 16 & LANES - 1  # of a pair, the second block's lanes may be numbered from 128 on
             offset = first - 32 * int(threads.warp[leader] % threads.warps_per_block % 4)
             if offset not in ({0} if movement.lanes == 32 else {0, 16}):
                 raise self._fault("lanes", ins, leader, first)
@@ -154,12 +167,25 @@ class TensorMemory:
                     if packs == 2:
                         words[lanes, columns + 1] = values >> np.uint32(16)
 
+    def _blocks(self, ins: Instruction, thread: np.intp) -> list[int]:
+        """Return the blocks that an instruction works on, by their position: that of the thread, or a pair of them."""
+        row = int(self._threads.row[thread])
+        if PAIR not in ins.modifiers:
+            return [row]
+        if self._memory.departed(np.array([row ^ 1]))[0]:
+            rank = int(self._threads.rank[thread]) ^ 1
+            raise departed(ins, rank, *self._place(ins, int(thread)))
+        return [row & ~1, row | 1]
+
     def _rows(
-        self, ins: Instruction, thread: np.intp, operand: Operand, shape: tuple[int, int, int]
+        self, ins: Instruction, thread: np.intp, what: tuple[Operand, int], shape: tuple[int, int, int]
     ) -> npt.NDArray[np.uint8]:
-        """Return [rows, bytes] a tile of shared memory; the shape is rows, bytes of each, those of a turned number."""
+        """Return [rows, bytes] a tile of shared memory; the shape is rows, bytes of each, those of a turned number.
+
+        ``what`` is the operand with the descriptor, and the position of the block.
+        """
         rows, size, turned = shape
-        descriptor = self._one(operand, thread, "b64")
+        descriptor = self._one(what[0], thread, "b64")
         swizzle = {0: 0, 2: 1, 4: 2, 6: 3}.get(descriptor >> 61)
         if swizzle is None or descriptor >> 52 & 1:
             raise self._fault("swizzle", ins, thread, descriptor)
@@ -170,10 +196,10 @@ class TensorMemory:
         outside = first_outside(addresses, self._memory.shared_bytes)
         if outside is not None:
             raise self._fault("tile", ins, thread, outside)
-        return self._memory.shared_of(int(thread))[addresses]
+        return self._memory.shared_of_block(what[1])[addresses]
 
     def _copy(self, ins: Instruction, thread: np.intp) -> None:
-        """Run cp, which may copy rows to several lanes."""
+        """Run cp, which may copy rows to several lanes; each block of a pair copies its own."""
         target, source = ins.operands
         key = tuple(m for m in ins.details if not m.startswith("cta_group"))
         rows, size, places = COPIES[key]
@@ -181,51 +207,68 @@ class TensorMemory:
         columns = self._columns(ins, thread, address, size // 4)
         if address >> 16:
             raise self._fault("lanes", ins, thread, address >> 16)
-        found = np.ascontiguousarray(self._rows(ins, thread, source, (rows, size, 0))).view(np.uint32)
-        words = self._words[self._threads.row[thread]]
-        for quarter, lanes in enumerate(places):
-            for lane in lanes:
-                words[lane : lane + 32, columns] = found[32 * quarter : 32 * quarter + 32]
+        for block in self._blocks(ins, thread):
+            raw = self._rows(ins, thread, (source, block), (rows, size, 0))
+            found = np.ascontiguousarray(raw).view(np.uint32)
+            for quarter, lanes in enumerate(places):
+                for lane in lanes:
+                    self._words[block, lane : lane + 32, columns] = found[32 * quarter : 32 * quarter + 32]
 
     def _multiply(self, ins: Instruction, thread: np.intp) -> None:
         """Run mma."""
-        kind = KINDS[next(m for m in ins.modifiers if m in KINDS)]
-        d, a, b, word, *others = ins.operands
-        shape = shape_of(kind, self._one(word, thread))
-        if shape is None:
+        kind, (d, a, b, word, *_) = kind_of(ins.modifiers), ins.operands
+        assert kind is not None, ins.name
+        blocks = self._blocks(ins, thread)
+        shape = shape_of(kind, self._one(word, thread), len(blocks))
+        if shape is None or (isinstance(a, Address) and (shape.is_folded or shape.a in PADDED)):
             raise self._fault("format", ins, thread, self._one(word, thread))
         base = self._one(d, thread) >> 16
-        if base not in ({0} if shape.m == _WHOLE else {0, 16}):
+        if base not in ({0} if shape.m == _WHOLE or len(blocks) > 1 else {0, 16}):
             raise self._fault("lanes", ins, thread, base)
-        columns = self._columns(ins, thread, self._one(d, thread), shape.n)
-        row = np.arange(shape.m)
-        lanes = row if shape.m == _WHOLE else row // 16 * 32 + row % 16 + base
-        words = self._words[self._threads.row[thread]]
-        left = self._left(ins, thread, (a, shape), lanes)
-        right = self._rows(ins, thread, b, (shape.n, 32, shape.turns[1] * 32 // shape.k))
-        first = decoded(shape.a, np.ascontiguousarray(left).view(np.uint32)).reshape(shape.m, -1)
-        second = decoded(shape.b, np.ascontiguousarray(right).view(np.uint32)).reshape(shape.n, -1).T
-        before = words[lanes, columns]
-        total = self._sums_before(ins, thread, shape, before)
-        product = Product(shape.m, shape.n, shape.k, shape.a, shape.b, shape.total)
-        modes = ("satfinite",) if shape.saturates else ()
-        start = np.zeros_like(total) if kind.is_scaled else total
-        factors = -first if shape.negates else first
-        result = multiplied(modes, product, factors[None], second[None], start[None])[0]
-        if kind.is_scaled:
-            result = total + self._scaled(ins, thread, (shape, others), result)
-        bits = result.view(np.uint16) if shape.total == "f16" else result.view(np.uint32)
-        words[lanes, columns] = np.where(self._kept(ins, thread)[lanes, None], before, bits.astype(np.uint32))
+        self._columns(ins, thread, self._one(d, thread), shape.columns)
+        size = shape.turns[1] * 32 // shape.k
+        right = [self._rows(ins, thread, (b, block), (shape.n // len(blocks), 32, size)) for block in blocks]
+        second = _numbers(shape.b, np.concatenate(right), shape.k).T
+        for number, block in enumerate(blocks):
+            self._multiply_in(ins, thread, (shape, kind), (number, block, second))
 
-    def _left(self, ins: Instruction, thread: np.intp, what: tuple[Operand, Shape], lanes: Index) -> AnyArray:
-        """Return [rows, …] the words or the bytes of A."""
-        operand, shape = what
+    def _multiply_in(
+        self, ins: Instruction, thread: np.intp, what: tuple[Shape, Kind], where: tuple[int, int, AnyArray]
+    ) -> None:
+        """Run the part of one block: its number in the pair, its position, and [k, n] the columns of B."""
+        (shape, kind), (number, block, second) = what, where
+        address = self._one(ins.operands[0], thread)
+        rows, below = (np.array(each) for each in shape.places())
+        lanes = (rows + (address >> 16))[:, None] + below
+        columns = (address & 0xFFFF) + np.arange(shape.n) % shape.columns
+        before = self._words[block][lanes, columns]
+        left = self._left(ins, thread, (ins.operands[1], shape), (block, lanes[:, 0]))
+        first = (
+            _numbers(shape.a, left, shape.k) if left.dtype == np.uint8 else decoded(shape.a, left).reshape(shape.m, -1)
+        )
+        total = self._sums_before(ins, thread, shape, before)
+        modes = ("satfinite",) if shape.saturates else ()
+        product = Product(shape.m, shape.n, shape.k, shape.a, shape.b, shape.total)
+        factors = -first if shape.negates else first
+        if kind.is_scaled:
+            result = total + self._scaled(ins, thread, (shape, kind, block), (factors, second))
+        else:
+            result = multiplied(modes, product, factors[None], second[None], total[None])[0]
+        bits = result.view(np.uint16) if shape.total == "f16" else result.view(np.uint32)
+        kept = self._kept(ins, thread, number)[lanes]
+        self._words[block][lanes, columns] = np.where(kept, before, bits.astype(np.uint32))
+
+    def _left(
+        self, ins: Instruction, thread: np.intp, what: tuple[Operand, Shape], where: tuple[int, Index]
+    ) -> AnyArray:
+        """Return [rows, …] the words or the bytes of A of a block, which are in shared memory or in these lanes."""
+        (operand, shape), (block, lanes) = what, where
         if not isinstance(operand, Address):
-            return self._rows(ins, thread, operand, (shape.m, 32, shape.turns[0] * 32 // shape.k))
+            return self._rows(ins, thread, (operand, block), (shape.m, 32, shape.turns[0] * 32 // shape.k))
         place = self._one(operand, thread)
         if place >> 16 != lanes[0]:
             raise self._fault("lanes", ins, thread, place >> 16)
-        words: AnyArray = self._words[self._threads.row[thread]][lanes, self._columns(ins, thread, place, 8)]
+        words: AnyArray = self._words[block][lanes, self._columns(ins, thread, place, 8)]
         return words
 
     def _sums_before(self, ins: Instruction, thread: np.intp, shape: Shape, words: npt.NDArray[np.uint32]) -> AnyArray:
@@ -238,25 +281,49 @@ class TensorMemory:
             total = total * np.float32(2.0 ** -self._one(exponent, thread))
         return total
 
-    def _kept(self, ins: Instruction, thread: np.intp) -> npt.NDArray[np.bool_]:
-        """Return [128] which lanes keep what they have."""
+    def _kept(self, ins: Instruction, thread: np.intp, number: int) -> npt.NDArray[np.bool_]:
+        """Return [128] which lanes keep what they have, in the block of a number in its pair."""
         masks = (each.elements for each in ins.operands[4:] if isinstance(each, Vector))
-        words = [self._one(part, thread) for part in next(masks, ())] or [0] * 4
+        words = [self._one(part, thread) for part in next(masks, ())][4 * number :][:4] or [0] * 4
         return np.unpackbits(np.array(words, np.uint32).view(np.uint8), bitorder="little").astype(np.bool_)
 
-    def _scaled(self, ins: Instruction, thread: np.intp, what: tuple[Shape, list[Operand]], sums: AnyArray) -> AnyArray:
-        """Return sums times the factors of their rows and columns: powers of two, whose exponents are bytes."""
-        shape, others = what
-        words = self._words[self._threads.row[thread]]
-        places = [self._one(each, thread) for each in others if isinstance(each, Address)]
+    def _scaled(
+        self, ins: Instruction, thread: np.intp, what: tuple[Shape, Kind, int], matrices: tuple[AnyArray, AnyArray]
+    ) -> AnyArray:
+        """Return products of parts of rows and columns, each times the factors of both, added up as FP32."""
+        shape, kind, block = what
+        places = [self._one(each, thread) for each in ins.operands[4:] if isinstance(each, Address)]
         factors = []
         for place, count, byte in zip(places, (shape.m, shape.n), shape.scale_bytes, strict=True):
             columns = self._columns(ins, thread, place & 0xFFFF, -(-count // 32))
-            found = words[:32, columns].T.ravel()[:count] >> np.uint32(8 * byte) & np.uint32(0xFF)
-            power = np.ldexp(np.float32(1), found.astype(np.int32) - 127)
-            factors.append(np.where(found == 255, np.float32(np.nan), power).astype(np.float32))
-        scaled: AnyArray = sums * factors[0][:, None] * factors[1][None]
-        return scaled
+            words = self._words[block, :32, columns].T.ravel()[:count]
+            codes = words[:, None] >> np.uint32(8) * np.arange(byte, byte + kind.scales, dtype=np.uint32)
+            factors.append(_factors(shape.scale, codes & np.uint32(0xFF)))
+        length = shape.k // kind.scales
+        total = np.zeros((shape.m, shape.n), np.float32)
+        for number in range(kind.scales):
+            part = slice(length * number, length * (number + 1))
+            product = Product(shape.m, shape.n, length, shape.a, shape.b, "f32")
+            both = matrices[0][None, :, part], matrices[1][None, part]
+            sums = multiplied((), product, *both, np.zeros((1, shape.m, shape.n), np.float32))[0]
+            total = total + sums * factors[0][:, number, None] * factors[1][None, :, number]
+        return total
+
+
+def _factors(name: str, codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.float32]:
+    """Return factors by their codes: powers of two, or FP8 whose sign does not count."""
+    table = values_of("ue8m0") if name == "ue8m0" else np.abs(values_of("e4m3"))
+    return np.asarray(table[codes].astype(np.float32))
+
+
+def _numbers(name: str, raw: npt.NDArray[np.uint8], k: int) -> AnyArray:
+    """Return [rows, k] the numbers of rows of 32 bytes in shared memory."""
+    if name in PADDED and k == raw.shape[1]:
+        width = 4 if name == "e2m1" else 6
+        bits = np.unpackbits(raw.reshape(-1, 16), axis=1, bitorder="little")[:, : 16 * width]
+        codes = np.packbits(bits.reshape(-1, 16, width), axis=2, bitorder="little")
+        return values_of(name)[codes].astype(np.float32).reshape(len(raw), k)
+    return decoded(name, np.ascontiguousarray(raw).view(np.uint32)).reshape(len(raw), k)
 
 
 def _totals(name: str, words: npt.NDArray[np.uint32]) -> AnyArray:

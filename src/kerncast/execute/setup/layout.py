@@ -30,6 +30,7 @@ from kerncast.ptx import (
     symbols_of,
     taken_functions,
 )
+from kerncast.ptx.tensor_layouts import PAIR
 
 AnyArray = npt.NDArray[Any]
 
@@ -164,7 +165,7 @@ def link(module: Module, kernel: str) -> Program:
 
 def _sees_cluster(ins: Instruction) -> bool:
     ranks = any(isinstance(o, Special) and o.name in _RANKS for o in ins.operands)
-    return ranks or ins.is_cluster_wide or ins.opcode.has(Trait.CLUSTER)
+    return ranks or ins.is_cluster_wide or ins.opcode.has(Trait.CLUSTER) or PAIR in ins.modifiers
 
 
 #: Special registers from which a kernel may make addresses in the shared memory of another block.

@@ -31,7 +31,7 @@ from kerncast.execute.setup.dataflow import own_pointers
 from kerncast.execute.setup.layout import Program, link
 from kerncast.execute.setup.paged import is_free
 from kerncast.execute.setup.state import Setting
-from kerncast.execute.setup.supported import check_operands, check_supported, in_clusters
+from kerncast.execute.setup.supported import check_operands, check_pairs, check_supported, in_clusters
 from kerncast.execute.setup.textures import OBJECT_BYTES, object_of
 from kerncast.launch import Buffer, Launch, Memory, Value
 from kerncast.ptx import Module, Variable, parse_ptx, source_name
@@ -51,6 +51,7 @@ def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
     check_supported(linked.function)
     check_operands(linked.function)
     launch = in_clusters(launch, linked.function, linked.target)
+    check_pairs(launch, linked.function)
     if launch.memory is not None:
         return _with_workspace(kernel, _as_recorded(linked, launch, launch.memory, budget))
     bound = bind_arguments(launch, linked.function.parameters, kernel.signature)

@@ -31,7 +31,7 @@ from kerncast.ptx import (
 )
 from kerncast.ptx.fragments import group_product_of, product_of
 from kerncast.ptx.opcodes import FORMS, WHY_REFUSED, Form
-from kerncast.ptx.tensor_layouts import COPIES, KINDS, MOVEMENTS, Kind, movement_of
+from kerncast.ptx.tensor_layouts import COPIES, MOVEMENTS, PAIR, Kind, kind_of, movement_of
 
 _DIGITS = re.compile(r"\d+")
 AnyArray = npt.NDArray[Any]
@@ -138,6 +138,10 @@ def _has_fragments(ins: Instruction) -> bool:
         return False
     in_a, in_b, in_total = product.registers
     factors = [1, 2, 1, 2] if product.scales else []
+    if product.is_sparse:
+        selector, factors = ins.operands[5], [1, 1]
+        if not isinstance(selector, Immediate) or selector.value not in range(4 // product.lanes_of_metadata):
+            return False
     return [len(each) for each in lists] == [in_total, in_a, in_b, in_total, *factors]
 
 
@@ -190,6 +194,18 @@ def _describes_tiles(ins: Instruction) -> bool:
     )
 
 
+def check_pairs(launch: Launch, function: Function) -> None:
+    """Raise LaunchError where blocks are to work in pairs, and there are none; UnsupportedError where only some do."""
+    code = [ins for ins in function.instructions if ins.root == "tcgen05"]
+    paired = [PAIR in ins.modifiers for ins in code if any(m.startswith("cta_group") for m in ins.modifiers)]
+    if any(paired) and not all(paired):
+        what = "a kernel that uses tensor memory both alone (cta_group::1) and in pairs of blocks is not supported"
+        raise UnsupportedError(what, where=function.name, cure="PTX asks for one cta_group in all of a kernel.")
+    if any(paired) and launch.cluster_blocks % 2:
+        what = "the kernel uses tensor memory in pairs of blocks (cta_group::2), and its clusters have none"
+        raise LaunchError(what, where=launch.label, cure="Add cluster = [2] to the launch, or --cluster 2.")
+
+
 def uses_tensor_memory(function: Function) -> bool:
     """Return whether a kernel has instructions on tensor memory."""
     return any(ins.opcode.has(Trait.TENSOR_MEMORY) for ins in function.instructions)
@@ -205,6 +221,8 @@ def _fits_tensor_memory(ins: Instruction) -> bool:
             return False
         data = registers[0].elements if isinstance(registers[0], Vector) else (registers[0],)
         return _are_registers(data, 32, found[0].registers * found[1]) and all(0 <= each < 512 for each in immediates)
+    if sum(m.startswith("cta_group") for m in ins.modifiers) != 1:
+        return False
     if ins.opcode.name == "tcgen05.cp":
         key = tuple(m for m in ins.details if not m.startswith("cta_group"))
         return key in COPIES and _are_registers((ins.operands[1],), 64, 1)
@@ -215,14 +233,16 @@ def _fits_tensor_product(ins: Instruction) -> bool:
     a, b, descriptor = ins.operands[1:4]
     others = [each for each in ins.operands[4:] if not isinstance(each, Address | Vector)]
     lanes = [each.elements for each in ins.operands[4:] if isinstance(each, Vector)]
-    kind = KINDS[next(m for m in ins.modifiers if m in KINDS)]
+    kind = kind_of(ins.modifiers)
+    masks = 8 if PAIR in ins.modifiers else 4
     scales = sum(isinstance(each, Address) for each in ins.operands[4:])
     return (
-        (isinstance(a, Address) or _are_registers((a,), 64, 1))
+        kind is not None
+        and (isinstance(a, Address) or _are_registers((a,), 64, 1))
         and _are_registers((b,), 64, 1)
         and _are_registers((descriptor,), 32, 1)
         and scales == 2 * kind.is_scaled
-        and (not lanes or (_are_registers(lanes[0], 32, 4) and len(lanes) == 1 and not kind.is_scaled))
+        and (not lanes or (_are_registers(lanes[0], 32, masks) and len(lanes) == 1 and not kind.is_scaled))
         and 1 <= len(others) <= 2
         and (isinstance(others[0], Immediate) or _are_registers((others[0],), 1, 1))
         and (len(others) == 1 or _may_scale(kind, others[1]))

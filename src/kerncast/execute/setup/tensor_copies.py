@@ -27,6 +27,7 @@ from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT
 from kerncast.launch import MAP_BYTES, TensorTiles, tiles_of
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.ptx import Address, Instruction
+from kerncast.ptx.tensor_layouts import PAIR
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -108,9 +109,18 @@ def moves(ins: Instruction, values: Sequence[Sequence[int]], memory: BlockMemory
     else:
         moved = _load_row(copy, values, targets)
     if not ins.writes_global:
+        barrier = values[_barrier(ins)][0]
         for rank in targets:
-            memory.complete(_elsewhere(values[_barrier(ins)][0], rank), moved.shared_bytes)
+            memory.complete(_elsewhere(barrier, _told(ins, barrier, rank)), moved.shared_bytes)
     return moved
+
+
+def _told(ins: Instruction, barrier: int, rank: int | None) -> int | None:
+    """Return the rank of the block that is told of bytes for the block of a rank.
+
+    Of each pair of blocks it is the one whose rank is even, or odd, as that in the address of the mbarrier.
+    """
+    return rank if rank is None or PAIR not in ins.modifiers else rank & ~1 | barrier >> RANK_SHIFT & 1
 
 
 def _barrier(ins: Instruction) -> int:

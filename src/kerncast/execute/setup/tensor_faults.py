@@ -35,7 +35,7 @@ def tensor_fault(name: str, ins: Instruction, place: tuple[str, str], what: int,
             return UnsupportedError(text, where=where, cure=_STARTS if name == "descriptor" else None)
         case "format":
             text = f"{who} has the instruction descriptor {what:#010x}, which is not supported"
-            cure = "Dense products of 64 or 128 rows and 8 to 256 columns are, of types of 8, 16 and 32 bits."
+            cure = "Dense products of 64 or 128 rows a block and 8 to 256 columns are, those of 4 and 6 bits in rows."
             return UnsupportedError(text, where=where, cure=cure)
     return _allocation_fault(name, who, where, what)
 

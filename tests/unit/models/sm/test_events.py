@@ -13,7 +13,7 @@ from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, t
 
 LINE = 128
 #: Numbers of the instructions below, each in a basic block of its own, and the copy engine's time to begin.
-BEGIN, EXPECT, COPY, WAIT, ARRIVE, WORK, PRODUCT, COMMIT, STORE, LEFT, READ = range(11)
+BEGIN, EXPECT, COPY, WAIT, ARRIVE, WORK, PRODUCT, COMMIT, STORE, LEFT, READ, MEET = range(12)
 ENGINE, COMMITTED = 170.0, 107.0
 FULL, EMPTY = 100, 200
 Event = tuple[Operation, int, int]
@@ -31,6 +31,7 @@ OPS = [
     request(Memory.TELL, COMMIT, latency=COMMITTED, group=Group.TENSOR),
     request(Memory.BULK, STORE, cycles=1.0, latency=ENGINE, group=Group.BULK),
     Op(Pipe.BRANCH, Memory.AWAIT, group=Group.BULK), Op(Pipe.BRANCH, Memory.AWAIT, group=Group.BULK_READS),
+    Op(Pipe.BRANCH, Memory.BARRIER, accesses=(MEET,)),
 ]  # fmt: skip
 ENDS = [Op(Pipe.BRANCH, Memory.COMMIT, group=kind) for kind in (Group.BULK, Group.BULK_READS)]
 PROGRAM = program_of(*([op, *(ENDS if number == STORE else ())] for number, op in enumerate(OPS)))
@@ -189,3 +190,17 @@ def test_a_barrier_of_some_warps_waits_for_these_alone() -> None:
     slow = simulate(program, trace_of([[meeting, meeting, passing, [Step(2)] * 500]]), sm_of(), 1)
     assert last(quick) == 5 * 2 * 10
     assert last(slow) == 500 * 4
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_warps_meet_at_the_barrier_that_the_recording_names(together: bool) -> None:
+    """Two pairs of warps work by turns: at barriers of their own none waits for the other pair."""
+
+    def pair(number: int, *works: int) -> list[Step]:
+        barrier = event(EventChange.BARRIER, 0 if together else number, 0 if together else 2)
+        return [step for work in works for step in [*[Step(WORK)] * work, Step(MEET, {MEET: [barrier]})]]
+
+    long, short = 400, 40
+    warps = [pair(1, long, short)] * 2 + [pair(2, short, long)] * 2
+    cycles = last(run(*warps)) / last(run([Step(WORK)] * (long + short)))
+    assert cycles == pytest.approx(2 * long / (long + short) if together else 1.0, rel=0.05)

@@ -286,4 +286,5 @@ def remark_absent(o: Operation, number: int) -> None:
 
 CROSS_LANE = {"shfl": shuffle, "vote": vote, "match": match, "activemask": active_mask, "elect": elect,
               "redux": reduce_warp, "mma": matrix_products.multiply,
+              "mma.sp": matrix_products.multiply, "mma.sp::ordered_metadata": matrix_products.multiply,
               "movmatrix": matrix_products.transpose}  # fmt: skip

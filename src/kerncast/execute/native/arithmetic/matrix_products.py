@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kerncast.execute.native.block import I32, Operation
 from kerncast.execute.native.ir import LANES, WORKER, Emitter, Unit, Value, element, field, integer, vector
-from kerncast.ptx import Operand, Vector
+from kerncast.ptx import Immediate, Operand, Vector
 from kerncast.ptx.fragments import Product, product_of
 
 _GROUP = 8
@@ -23,6 +23,8 @@ _SCALES = tuple(
     for matrix in "ab"
     for name in ("scale", "byte", "lane")
 )
+#: Parameters of a sparse A: the words that tell which numbers it holds, and the first lane that has some.
+_METADATA = (Value("%metadata", I32), Value("%first", "i32"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class _Kind:
     def name(self) -> str:
         """Name of the function."""
         p = self.product
-        return f"mma_{p.m}_{p.k}_{p.a}_{p.b}_{p.total}_{self.mode or p.scale}{p.scales or ''}"
+        return f"mma_{p.m}_{p.k}_{p.a}_{p.b}_{p.total}_{self.mode or p.scale}{p.scales or ''}{'_sp' * p.is_sparse}"
 
 
 def multiply(o: Operation) -> None:
@@ -73,12 +75,20 @@ def multiply(o: Operation) -> None:
     wide = "b64" if product.total == "f64" else "b32"
     lists = [_listed(operand) for operand in o.ins.operands]
     sources = [block.source(each, wide) for elements in lists[1:4] for each in elements]
-    sources += _selected(o, lists[4:])
+    sources += _metadata(o, product) if product.is_sparse else _selected(o, lists[4:])
     merged = field(emit, block.pointers.worker, WORKER, "merged")
     emit.call_void(kind.name, merged, *sources)
     for number, each in enumerate(lists[0]):
         size = LANES * kind.size
         block.write(each, emit.load(emit.at(merged, size * number), vector(f"i{8 * kind.size}"), 64))
+
+
+def _metadata(o: Operation, product: Product) -> list[Value]:
+    """Return the words that tell which numbers a sparse A holds, and the first lane that has some."""
+    words, selector = o.ins.operands[4:]
+    assert isinstance(selector, Immediate)
+    first = product.lanes_of_metadata * selector.value
+    return [o.block.source(_listed(words)[0], "b32"), integer("i32", first)]
 
 
 def _selected(o: Operation, lists: list[tuple[Operand, ...]]) -> list[Value]:
@@ -103,10 +113,11 @@ def _define(unit: Unit, kind: _Kind) -> None:
     out, wide = Value("%out", "ptr"), vector(f"i{8 * kind.size}")
     in_a, in_b, in_c = kind.product.registers
     registers = [Value(f"%r{n}", wide) for n in range(in_a + in_b + in_c)]
-    emit = Emitter(unit, kind.name, "void", [out, *registers, *(_SCALES if kind.product.scales else ())])
+    others = _METADATA if kind.product.is_sparse else _SCALES if kind.product.scales else ()
+    emit = Emitter(unit, kind.name, "void", [out, *registers, *others])
     halves = kind.product.m // _GROUP
     block = LANES * kind.size
-    left = emit.allocate(f"[{block * kind.steps // _STEPS * halves} x i8]")
+    left = emit.allocate(f"[{block * kind.product.registers[0] * kind.parts} x i8]")
     right = emit.allocate(f"[{block * kind.steps // _STEPS} x i8]")
     for number, register in enumerate(registers[:in_a]):
         for part, value in enumerate(_parts(emit, kind.product.a, register)):
@@ -121,6 +132,8 @@ def _define(unit: Unit, kind: _Kind) -> None:
     _start(emit, kind, rows, before)
     if kind.product.scales:
         _sum_up_scaled(emit, kind, rows, (left, right))
+    elif kind.product.is_sparse:
+        _sum_up_sparse(emit, kind, rows, (left, right))
     else:
         _sum_up(emit, kind, rows, (left, right), (0, kind.steps))
     _finish(emit, kind, rows, before)
@@ -170,6 +183,42 @@ def _sum_up_scaled(emit: Emitter, kind: _Kind, rows: list[Value], matrices: tupl
             emit.store(emit.binary("fadd", emit.load(total, wide, 64), part), total, 64)
     for place, total in zip(rows, totals, strict=True):
         emit.store(emit.cast("fptrunc", emit.load(total, wide, 64), row), place, 64)
+
+
+def _sum_up_sparse(emit: Emitter, kind: _Kind, rows: list[Value], matrices: tuple[Value, Value]) -> None:
+    """Write the sums over what a sparse A holds: each number times the row of B that its metadata name."""
+    left, right = matrices
+    product, row = kind.product, f"<{_GROUP} x {kind.element}>"
+    halves, block = len(rows) // _GROUP, LANES * kind.size
+    table = emit.allocate(f"[{4 * LANES} x i8]")
+    words, first = _METADATA
+    emit.store(words, table, 64)
+    per = kind.parts.bit_length() - 1
+    for number in range(product.length):
+        step, lane = (number >> per + 2 << per) + number % kind.parts, (number >> per) % _STEPS
+        for place_of_row, place in enumerate(rows):
+            half, own = divmod(place_of_row, _GROUP)
+            at = block * (step * halves + half) + kind.size * (lane + _STEPS * own)
+            one = emit.load(emit.at(left, at), kind.element)
+            k = _row_of_b(emit, product, (place_of_row, number), first, table)
+            turn = emit.add(emit.shl(emit.lshr(k, per + 2), per), emit.and_(k, kind.parts - 1))
+            other = emit.and_(emit.lshr(k, per), _STEPS - 1)
+            start = emit.add(emit.mul(turn, block), emit.mul(other, _GROUP * kind.size))
+            b = emit.load(emit.at(right, start), row, 4)
+            spread = emit.op(f"insertelement {row} poison, {one.typed}, i64 0", row)
+            a = emit.op(f"shufflevector {spread.typed}, {row} poison, <{_GROUP} x i32> zeroinitializer", row)
+            emit.store(_accumulated(emit, kind, a, b, emit.load(place, row, 64)), place, 64)
+
+
+def _row_of_b(emit: Emitter, product: Product, which: tuple[int, int], first: Value, table: Value) -> Value:
+    """Return which row of B a number of a row of A is multiplied with."""
+    row, number = which
+    lane, bit = product.place_of_metadata(row, number)
+    word = emit.load(emit.index(table, "i32", emit.add(first, lane)), "i32")
+    if product.a == "tf32":  # the halves of a number: 0b0100 is the first one, 0b1110 the second one
+        inside = emit.and_(emit.lshr(word, bit + 1), 1)
+        return emit.cast("zext", emit.add(inside, 2 * number), "i64")
+    return emit.cast("zext", emit.add(emit.and_(emit.lshr(word, bit), 3), 4 * (number // 2)), "i64")
 
 
 def _factor(emit: Emitter, table: Value, lane: int, further: Value) -> Value:

@@ -34,18 +34,19 @@ class Tile:
     """whether neighbouring rows lie beside one another instead of neighbouring columns"""
     is_narrow: Value
     """whether rows have 16 bytes: what follows them is copied twice"""
+    of_bytes: bool = False
+    """whether the numbers of a turned tile have 8 bits, not 16"""
+    warp: Value = POINTERS[1]
+    """a warp of the block in whose shared memory it lies"""
 
 
-def copy_tile(emit: Emitter, tile: Tile, to: Value, lane: Value, *, of_bytes: bool = False) -> Value:
-    """Write a copy, row after row; gives whether all of it lies in shared memory. A fault is that of a lane.
-
-    ``of_bytes`` says that the numbers of a turned tile have 8 bits, not 16.
-    """
-    name = f"{_NAME}_of_bytes" if of_bytes else _NAME
+def copy_tile(emit: Emitter, tile: Tile, to: Value, lane: Value) -> Value:
+    """Write a copy, row after row; gives whether all of it lies in shared memory. A fault is that of a lane."""
+    name = f"{_NAME}_of_bytes" if tile.of_bytes else _NAME
     if name not in emit.unit:
-        _define(emit.unit, name, of_bytes=of_bytes)
+        _define(emit.unit, name, of_bytes=tile.of_bytes)
     parts = (tile.descriptor, tile.first, tile.count, tile.is_turned, tile.is_narrow)
-    return emit.call(name, "i1", *POINTERS, SITE, lane, to, *parts)
+    return emit.call(name, "i1", POINTERS[0], tile.warp, SITE, lane, to, *parts)
 
 
 def from_tensor_descriptor(emit: Emitter, descriptor: Value, lane: Value, result: str) -> Value:

@@ -26,7 +26,7 @@ from kerncast.execute.setup.arena import SHARED_WINDOW
 from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT
 from kerncast.execute.setup.phases import BYTES_BITS, BYTES_SHIFT, COUNT_BITS, MOST, PHASE_SHIFT, VALID_SHIFT
 from kerncast.ptx import Address, Sink
-from kerncast.traces import EventChange
+from kerncast.traces import TOLD_SHIFT, EventChange
 
 _ARRIVALS, _DROPS, _BYTES, _PHASES = (Value(f"%{name}", I64) for name in ("arrivals", "drops", "bytes", "phases"))
 _HEAD = (*POINTERS, SITE, MASK, ADDRESS)
@@ -215,13 +215,15 @@ class _Sums:
 
 
 def _object(emit: Emitter, place: Value) -> Value:
-    """Return the place of an mbarrier in shared memory in 8 bytes, whichever block of the cluster it is of."""
+    """Return the place of an mbarrier in shared memory in 8 bytes, and whose of the cluster's blocks it is."""
     worker, warp = POINTERS
     shared = emit.cast("ptrtoint", get(emit, warp, WARP, "shared"), "i64")
     stride = get(emit, worker, WORKER, "shared_stride")
     rank = emit.cast("zext", get(emit, get(emit, warp, WARP, "block"), BLOCK, "rank"), "i64")
     first = emit.sub(shared, emit.mul(rank, stride))
-    return emit.lshr(emit.binary("urem", emit.sub(emit.cast("ptrtoint", place, "i64"), first), stride), 3)
+    offset = emit.sub(emit.cast("ptrtoint", place, "i64"), first)
+    told = emit.xor(emit.binary("udiv", offset, stride), rank)
+    return emit.or_(emit.lshr(emit.binary("urem", offset, stride), 3), emit.shl(told, TOLD_SHIFT))
 
 
 @dataclass(frozen=True, slots=True)

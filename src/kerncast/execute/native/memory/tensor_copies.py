@@ -25,6 +25,7 @@ from kerncast.traces import (
     MOST_INSTRUCTIONS,
     OBJECT_BITS,
     OPERATION_SHIFT,
+    TOLD_SHIFT,
     EventChange,
 )
 from kerncast.traces import (
@@ -145,11 +146,12 @@ class _Place:
             return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(own + (other - rank) * stride))
 
         def complete(address: int, nbytes: int) -> None:
-            self._complete(shared(address >> RANK_SHIFT), address & OFFSET_MASK, nbytes)
+            self._complete(shared(address >> RANK_SHIFT), address, nbytes)
 
         return BlockMemory(world.arena, world.parameters, shared, self._thread(block), complete)
 
-    def _complete(self, room: npt.NDArray[np.uint8] | None, offset: int, nbytes: int) -> None:
+    def _complete(self, room: npt.NDArray[np.uint8] | None, address: int, nbytes: int) -> None:
+        offset = address & OFFSET_MASK
         thread, program = self._thread(_read(self.warp, WARP, "block")), self.world.program
         if room is None or offset + 8 > len(room) or offset % 8:
             raise phases.uninitialised(offset, 0, thread, self.ins, program)
@@ -160,17 +162,19 @@ class _Place:
         if found is None:
             raise phases.overrun(offset, word, thread, self.ins, program)
         room[offset : offset + 8] = np.frombuffer(found.to_bytes(8, "little"), np.uint8)
-        self._record_complete(offset, nbytes)
+        self._record_complete(address, nbytes)
         for name in ("changes", "steps"):
             _write(self.worker, WORKER, name, _read(self.worker, WORKER, name) + 1)
         _write(self.warp, WARP, "deferred", 0)
         _write(self.warp, WARP, "next", -1)
 
-    def _record_complete(self, offset: int, nbytes: int) -> None:
+    def _record_complete(self, address: int, nbytes: int) -> None:
         """Append that bytes have come to an mbarrier, where the recording is in detail and has room."""
         count, limit = _read(self.worker, WORKER, "event_count"), _read(self.worker, WORKER, "event_limit")
         if count < limit and _read(self.worker, WORKER, "in_detail"):
-            content = offset >> 3 | nbytes << OBJECT_BITS | EventChange.COMPLETE << MASK_SHIFT
+            own = _read(_read(self.warp, WARP, "block"), BLOCK, "rank") if self.world.program.sees_cluster else 0
+            content = (address & OFFSET_MASK) >> 3 | (address >> RANK_SHIFT ^ own) << TOLD_SHIFT
+            content |= nbytes << OBJECT_BITS | EventChange.COMPLETE << MASK_SHIFT
             what = Recorded.EVENT << OPERATION_SHIFT | 1 << LAST_SHIFT
             number = min(self.position, MOST_INSTRUCTIONS - 1) << INSTRUCTION_SHIFT
             start = _read(self.worker, WORKER, "events") + 8 * count

@@ -24,8 +24,18 @@ from kerncast.execute.native.ir import (
 from kerncast.execute.native.memory.access import POINTERS, SITE, Fault, note_fault
 from kerncast.execute.native.memory.descriptors import ROW_BYTES, Tile, copy_tile, from_tensor_descriptor
 from kerncast.execute.native.memory.transfer import address_of, store_word
+from kerncast.execute.setup.cluster_addresses import RANK_SHIFT
 from kerncast.ptx import Address, Immediate, Operand, Vector
-from kerncast.ptx.tensor_layouts import COLUMNS, COPIES, MOVEMENTS, UNIT_COLUMNS, WARP_LANES, Movement, movement_of
+from kerncast.ptx.tensor_layouts import (
+    COLUMNS,
+    COPIES,
+    MOVEMENTS,
+    PAIR,
+    UNIT_COLUMNS,
+    WARP_LANES,
+    Movement,
+    movement_of,
+)
 from kerncast.ptx.tensor_layouts import LANES as TENSOR_LANES
 
 COLUMN_BYTES = 4 * TENSOR_LANES
@@ -57,6 +67,37 @@ def uniform(o: Operation, operand: Operand, lane: Value) -> Value:
 def pointers_of(o: Operation) -> tuple[Value, Value]:
     """Return those of the worker and the warp."""
     return o.block.pointers.worker, o.block.pointers.warp
+
+
+def pair_of(emit: Emitter, warp: Value) -> tuple[Value, Value]:
+    """Return a warp of each of two blocks that work together, the one of even rank first.
+
+    The blocks of a cluster lie one after the other, by rank.
+    """
+    block = get(emit, warp, WARP, "block")
+    rank = emit.cast("zext", emit.and_(get(emit, block, BLOCK, "rank"), 1), "i64")
+    even = emit.at(block, emit.mul(rank, -BLOCK.itemsize))
+    return get(emit, even, BLOCK, "warps"), get(emit, emit.at(even, BLOCK.itemsize), BLOCK, "warps")
+
+
+def check_partner(emit: Emitter, lane: Value) -> None:
+    """Write the return from the function where the other block of a pair has ended."""
+    block = get(emit, POINTERS[1], WARP, "block")
+    other = emit.xor(get(emit, block, BLOCK, "rank"), 1)
+    gone = emit.and_(emit.lshr(get(emit, block, BLOCK, "gone"), other), 1)
+    with emit.when(emit.compare("ne", gone, 0)):
+        address = emit.cast("zext", emit.shl(other, RANK_SHIFT), "i64")
+        note_fault(emit, POINTERS, Fault(integer("i32", FAULTS["gone"]), SITE, lane, address))
+        emit.give()
+        emit.label(emit.fresh("unreached"))
+
+
+def blame_own(emit: Emitter) -> None:
+    """Write that a fault in the other block of a pair is that of the warp which issued the instruction."""
+    worker, warp = POINTERS
+    put(emit, integer("i32", 0), warp, WARP, "fuel")
+    put(emit, get(emit, warp, WARP, "number"), worker, WORKER, "fault_warp")
+    put(emit, get(emit, get(emit, warp, WARP, "block"), BLOCK, "row"), worker, WORKER, "fault_row")
 
 
 # Columns that are taken
@@ -213,7 +254,7 @@ def _define_move(unit: Unit, name: str, movement: Movement, ways: tuple[bool, bo
     if movement.is_split:
         check_columns(emit, emit.add(emit.and_(_ADDRESS, 0xFFFF), _SPLIT), width, "")
     own = emit.mul(emit.and_(get(emit, POINTERS[1], WARP, "number"), 3), WARP_LANES)
-    first = emit.lshr(_ADDRESS, 16)
+    first = emit.and_(emit.lshr(_ADDRESS, 16), TENSOR_LANES - 1)  # a pair's second block may number them from 128 on
     offset = emit.sub(first, own)
     half = emit.and_(offset, 0xFFFFFFFF if movement.lanes == WARP_LANES else 0xFFFFFFEF)
     leave_if(emit, emit.compare("ne", half, 0), ("lanes", first), "")
@@ -262,11 +303,14 @@ def _move_word(emit: Emitter, word: Value, register: Value, ways: tuple[bool, bo
 
 
 def copy(o: Operation, number: int) -> None:
-    """Write cp: each lane that executes it copies a tile."""
+    """Write cp: each lane that executes it copies a tile, or one in both blocks of a pair."""
     emit = o.emit
     key = tuple(m for m in o.ins.details if not m.startswith("cta_group"))
     name = "tensor_copy_" + "_".join(key).replace("::", "_")
-    emit.unit.borrow(name, lambda unit: _define_copy(unit, name, key))
+    if o.has(PAIR):
+        emit.unit.borrow(f"{name}_pair", lambda unit: _define_pair_copy(unit, name, key))
+    else:
+        emit.unit.borrow(name, lambda unit: _define_copy(unit, name, key))
     target, source = o.ins.operands
     assert isinstance(target, Address)
     addresses, descriptors = address_of(o, target), o.block.source(source, "b64")
@@ -275,7 +319,21 @@ def copy(o: Operation, number: int) -> None:
             emit.op(f"extractelement {addresses.typed}, {lane.typed}", element(addresses.type)), "i32"
         )
         descriptor = emit.op(f"extractelement {descriptors.typed}, {lane.typed}", "i64")
-        emit.call_void(name, *pointers_of(o), integer("i32", number), lane, address, descriptor)
+        given = (*pointers_of(o), integer("i32", number), lane, address, descriptor)
+        emit.call_void(f"{name}_pair" if o.has(PAIR) else name, *given)
+
+
+def _define_pair_copy(unit: Unit, name: str, key: tuple[str, ...]) -> None:
+    _define_copy(unit, name, key)
+    worker, warp = POINTERS
+    emit = Emitter(unit, f"{name}_pair", "void", [*POINTERS, SITE, LANE, _ADDRESS, _DESCRIPTOR])
+    check_partner(emit, LANE)
+    for holder in pair_of(emit, warp):
+        emit.call_void(name, worker, holder, SITE, LANE, _ADDRESS, _DESCRIPTOR)
+    with emit.when(emit.compare("ne", get(emit, worker, WORKER, "fault"), 0)):
+        blame_own(emit)
+    emit.give()
+    emit.finish(public=True)
 
 
 def _define_copy(unit: Unit, name: str, key: tuple[str, ...]) -> None:

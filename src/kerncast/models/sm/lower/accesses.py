@@ -57,7 +57,7 @@ class Joining:
 def joined_atomics(function: Function, architecture: int) -> dict[int, Joining]:
     """Return the atomics that are joined on an architecture such as 86, by number of instruction."""
     code = function.instructions
-    numbers = [n for n, ins in enumerate(code) if ins.is_update]
+    numbers = [n for n, ins in enumerate(code) if ins.is_update and not ins.opcode.has(Trait.PHASE)]
     if not numbers:
         return {}
     read = {register.name for ins in code for register in sources_of(ins)}

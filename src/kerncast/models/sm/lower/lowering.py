@@ -286,14 +286,15 @@ class _Lowering:
         return MicroOp(cost, memory, FULL_WEIGHT, 0, sources, results, group, number, found, group=_GROUPS.get(kind, 0))
 
     def _barrier(self, number: int, sources: Registers) -> MicroOp:
-        """Return an arrival at a barrier of the block: its number and its warps, where the PTX tells them."""
+        """Return an arrival at a barrier of the block, with its number and its warps where the PTX tells them."""
         ins = self._code[number]
         given = ins.operands[result_count(ins) :]
         given = given[:-1] if "red" in ins.modifiers else given
         values = [o.value if isinstance(o, Immediate) else None for o in given]
         barrier, threads = (*values, None, None)[:2] if not ins.is_cluster_barrier else (None, None)
+        told = () if ins.is_cluster_barrier or None not in values else (number,)  # the recording tells it
         return MicroOp(
-            Cost(Pipe.BRANCH), self._memory[number], FULL_WEIGHT, 0, sources, (), (), number, is_fence=True,
+            Cost(Pipe.BRANCH), self._memory[number], FULL_WEIGHT, 0, sources, (), told, number, is_fence=True,
             group=(barrier or 0) % BARRIERS, left=-(-threads // WARP_SIZE) if threads else 0,
         )  # fmt: skip
 

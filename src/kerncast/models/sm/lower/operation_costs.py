@@ -59,10 +59,8 @@ def cost_of(
     MissingEvidenceError for a product of tensor cores whose rate is unknown.
     """
     kind = kind_of(opcode, modifiers, architecture.number)
-    if kind is UNKNOWN and ins.opcode.pipe == "tensor":
-        return Cost(Pipe.TENSOR, *cycles_of_product(ins, architecture))
-    if kind is UNKNOWN:  # a NOP has an equal one
-        return Cost(Pipe[ins.opcode.pipe.upper()] if ins.opcode.pipe else _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
+    if kind is UNKNOWN:
+        return _unknown_cost(ins, architecture)
     if kind.pipe not in _PIPES:
         return None
     is_wide = ins.root == "cvt" and any(TYPE_BITS[name] == _WIDE_BITS for name in ins.types)
@@ -77,6 +75,16 @@ def cost_of(
         return Cost(pipe, row.cycles, row.latency)
     is_jump = opcode in _JUMPS and ins.opcode.flow in _GOES_ON_ELSEWHERE
     return Cost(pipe, latency=_NO_JUMP_CYCLES if pipe is Pipe.BRANCH and not is_jump else 0.0)
+
+
+def _unknown_cost(ins: Instruction, architecture: Architecture) -> Cost:
+    """Return what an opcode costs that no table has, by the PTX instruction that it comes from."""
+    if ins.root == "tcgen05":  # such as what joins the lanes of a warp before it
+        return Cost(Pipe.BRANCH, latency=_NO_JUMP_CYCLES)
+    if ins.opcode.pipe == "tensor":
+        return Cost(Pipe.TENSOR, *cycles_of_product(ins, architecture))
+    # A NOP has an equal one.
+    return Cost(Pipe[ins.opcode.pipe.upper()] if ins.opcode.pipe else _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
 
 
 def cost_of_group_product(ins: Instruction, architecture: Architecture) -> Cost:

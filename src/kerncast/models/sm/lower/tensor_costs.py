@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu import Architecture, tensor_rate
+from kerncast.gpu import Architecture, group_rate, tensor_rate
 from kerncast.ptx import Instruction
 from kerncast.ptx.fragments import product_of
 
@@ -29,8 +29,6 @@ _BITS = {
 #: From this architecture on, products of 8 rows of integers are made of those of 16 rows (ptxas 12.9).
 _PADS_INTEGERS = 100
 _ROWS, _COLUMNS, _ROW_BITS = 16, 8, 256
-#: Where products of integers in tensor memory are as fast as those of FP8 (NVIDIA HGX B200 data sheet, 4.5 POPS).
-_INTEGERS_IN_TENSOR_MEMORY = {100}
 _NATIVE = {"DMMA": ("f64", "f64"), "BMMA": ("b1", "s32")}
 Cycles = tuple[float, float]
 """cycles that a warp occupies the pipe, and cycles to the result"""
@@ -50,14 +48,14 @@ def check_products(code: Iterable[Instruction], architecture: Architecture) -> N
 
 
 def _check_tensor_memory(ins: Instruction, architecture: Architecture) -> None:
-    """Raise MissingEvidenceError for tensor memory without times, and for products of integers off B200."""
+    """Raise MissingEvidenceError for tensor memory without times, and for products of integers of no rate."""
     known = architecture.cycles.tensor_memory, architecture.cycles.tensor_commit
     if None in known or architecture.tensor_group_fp16_lanes_per_sm is None:
         raise MissingEvidenceError(
             f"{ins.name} uses tensor memory, whose times are unknown on {architecture.id}",
             where=ins.where, cure="Use --model roofline.",
         )  # fmt: skip
-    if "kind::i8" in ins.modifiers and architecture.number not in _INTEGERS_IN_TENSOR_MEMORY:
+    if "kind::i8" in ins.modifiers and group_rate(architecture, "s8") is None:
         raise _unknown(ins, architecture)
 
 
@@ -67,7 +65,7 @@ def cycles_of_product(ins: Instruction, architecture: Architecture) -> Cycles:
     if product is None:
         raise _unknown(ins, architecture)
     rows = _ROWS if product.total == "s32" and architecture.number >= _PADS_INTEGERS else product.m
-    return _cycles(ins, architecture, (product.a, product.total), rows * product.n * product.k)
+    return _cycles(ins, architecture, (product.a, product.total), rows * product.n * product.length)
 
 
 def cycles_of_machine_product(
@@ -81,7 +79,8 @@ def cycles_of_machine_product(
     if shape is None:
         return cycles_of_product(ins, architecture)
     kinds = _NATIVE.get(opcode) or _kinds(opcode, modifiers)
-    return _cycles(ins, architecture, kinds, int(shape[1]) * _COLUMNS * int(shape[2]))
+    depth = int(shape[2]) // (2 if "SP" in modifiers else 1)  # of a sparse A half is multiplied
+    return _cycles(ins, architecture, kinds, int(shape[1]) * _COLUMNS * depth)
 
 
 def _kinds(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, str]:

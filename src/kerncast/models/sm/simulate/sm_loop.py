@@ -8,7 +8,14 @@ import numpy as np
 
 from kerncast.models.sm.micro_ops import BARRIERS, Memory, Pipe
 from kerncast.models.sm.results import Stall
-from kerncast.models.sm.simulate.chains import OF_EVENTS, end_group, prepare_next, sleep
+from kerncast.models.sm.simulate.chains import (
+    OF_EVENTS,
+    end_group,
+    event_number,
+    event_object,
+    prepare_next,
+    sleep,
+)
 from kerncast.models.sm.simulate.events import happen
 from kerncast.models.sm.simulate.memory_system import exchange, request
 from kerncast.models.sm.simulate.state import (
@@ -371,8 +378,20 @@ def _issue_of(code: Code, state: State, number: Whole, chosen: Whole, now: Whole
 def _arrive(code: Code, state: State, x: Whole, now: Whole) -> None:
     """Have a warp wait at its block's barrier; the last one releases all."""
     op = code.ops[state.warps[x].last_op]
-    state.warps[x].barrier = op.group + 1
+    barrier, _ = _barrier_of(code, state, x, op)
+    state.warps[x].barrier = barrier + 1
     _meet(code, state, x, op, now)
+
+
+@inlined
+def _barrier_of(code: Code, state: State, x: Whole, op: Op) -> tuple[Whole, Whole]:
+    """Return the number of a warp's barrier, and for how many warps it waits, 0 for all: an event may tell both."""
+    barrier, wanted = op.group, op.left
+    for number in range(op.slot_count):
+        at = state.places[x, op.slots[number]]
+        if at >= 0:
+            barrier, wanted = event_object(code.events[at]) % BARRIERS, event_number(code.events[at])
+    return barrier, wanted
 
 
 @called
@@ -380,10 +399,11 @@ def _meet(code: Code, state: State, x: Whole, op: Op, now: Whole) -> None:
     """Count a warp's arrival at a barrier; the last one releases all that wait there."""
     slot = x // code.derived.warps
     block = state.blocks[slot]
-    block.waiting[op.group] += 1
-    block.wanted[op.group] = op.left
-    if block.waiting[op.group] >= (op.left if op.left > 0 else block.live):
-        _release(code, state, (slot, op.group), now)
+    barrier, wanted = _barrier_of(code, state, x, op)
+    block.waiting[barrier] += 1
+    block.wanted[barrier] = wanted
+    if block.waiting[barrier] >= (wanted if wanted > 0 else block.live):
+        _release(code, state, (slot, barrier), now)
 
 
 @called

@@ -460,7 +460,7 @@ def code_of(program: Program, trace: SMTrace, sm: SM) -> Code:
 def _with_numbered_objects(events: Int64s) -> tuple[Int64s, int]:
     """Return events whose mbarriers are numbered from 0 on in place of where they lie, and how many there are."""
     is_event = (events >> OPERATION_SHIFT & OPERATION_MASK) == Operation.EVENT
-    is_event &= (events >> MASK_SHIFT & 0xF) != EventChange.PRODUCT
+    is_event &= ~np.isin(events >> MASK_SHIFT & 0xF, [EventChange.PRODUCT, EventChange.BARRIER])
     if not is_event.any():
         return events, 0
     mask = (1 << OBJECT_BITS) - 1
