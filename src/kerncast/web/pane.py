@@ -216,7 +216,8 @@ class Pane:
             case ForecastTold():
                 self._show_forecast(answer)
             case Done():
-                self._status.set_text(f"{self._short}in {seconds:.2f} s, by a small sample")
+                rest = "a first answer; more follows" if answer.is_draft else "by a small sample"
+                self._status.set_text(f"{self._short}in {seconds:.2f} s, {rest}")
             case LinesTold():
                 self._behind.set_visibility(True)
                 self._lines.set_content(panels.lines(answer, self._asked.source))

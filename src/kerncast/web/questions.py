@@ -91,6 +91,8 @@ class ForecastTold:
     notes: tuple[str, ...]
     sampling: str
     """how much of the launch was executed"""
+    is_draft: bool = False
+    """whether it is of the first GPU alone, without its machine code, and the next one follows"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,8 @@ class Done:
 
     seconds: float
     """time until the forecast was there"""
+    is_draft: bool = False
+    """whether only the first answer was said"""
 
 
 Answer = CompiledTold | ForecastTold | LinesTold | PictureTold | ReportTold | Problem | Done

@@ -7,6 +7,7 @@ own with limits (``kerncast.child_process``). When the server closes the socket,
 started ends with it.
 """
 
+import gc
 import hashlib
 import json
 import os
@@ -41,6 +42,9 @@ def main() -> None:
     server = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     warm_up()
+    gc.collect()
+    gc.freeze()  # else each fork would look through, and so copy, all that is loaded here
+    tempfile.tempdir = sys.argv[1]  # what a fork leaves when it is ended goes with the server
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is interrupted, and closes its socket
     server.sendall(_READY)

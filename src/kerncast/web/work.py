@@ -17,6 +17,7 @@ from kerncast.forecast.compiled_launch import compile_and_count, gathered
 from kerncast.forecast.results import simulation_key
 from kerncast.gpu import GPU
 from kerncast.launch import FLOAT_ELEMENTS, Argument, Launch, parse_extent, parse_value
+from kerncast.machine.listing import begin, finish
 from kerncast.models import Case
 from kerncast.models.sm.simulation import with_warp_states
 from kerncast.occupancy import block_request_of, occupancy
@@ -54,6 +55,10 @@ _SMALLER = (
     f"The sample is {Budget().sample_seconds / BUDGET.sample_seconds:.0f} times smaller than that of kerncast predict,"
     " whose time may differ."
 )
+_DRAFT = (
+    "This is a first answer: averages over many kernels stand for the machine code, which is being read, and the other"
+    " GPUs follow."
+)
 SOURCE_NAME = "kernel.cu"
 _GPU_FILE = "hypothetical.toml"
 _KERNEL = re.compile(
@@ -89,10 +94,10 @@ def answers(asked: Asked, folder: Path) -> Iterator[Answer]:
         if asked.wants_report:
             yield _report(work.forecast(work.gpus))
             return
-        if len(work.gpus) > 1:  # the first answer is soon there: the disassembler starts for one architecture alone
-            with suppress(Refusal):  # on this GPU; the others may have an answer
-                yield _told(work.forecast(work.gpus[:1]))
-                yield Done(time.monotonic() - begun)
+        with suppress(Refusal):  # on this GPU; the others may have an answer
+            yield work.draft()
+            yield Done(time.monotonic() - begun, is_draft=True)
+        finish(work.kernel.cubin, work.kernel.architecture)
         forecast = work.forecast(work.gpus)
         yield _told(forecast)
         yield Done(time.monotonic() - begun)
@@ -130,6 +135,8 @@ class _Work:
 
     launch: Launch
     gpus: GPUsNoted
+    kernel: CompiledKernel
+    """the kernel as compiled for the first GPU, or for another one where that GPU cannot have it"""
     compiled: CompiledTold
 
     @classmethod
@@ -140,11 +147,18 @@ class _Work:
         kernel = _compiled(launch, [gpu.architecture.code_name for gpu, _ in gpus])
         told = _arguments(asked, kernel, launch)
         values = tuple(Argument(each.name, parse_value(each.text, each.name, folder)) for each in told)
-        return cls(replace(launch, arguments=values), gpus, CompiledTold(kernel.kernel, told))
+        return cls(replace(launch, arguments=values), gpus, kernel, CompiledTold(kernel.kernel, told))
 
-    def forecast(self, gpus: GPUsNoted) -> Forecast:
+    def draft(self) -> ForecastTold:
+        """Return a forecast on the first GPU without its machine code, which is read meanwhile; raises Refusal."""
+        begin(self.kernel.cubin, self.kernel.architecture)
+        told = _told(self.forecast(self.gpus[:1], by_averages=True))
+        return replace(told, is_draft=True, sampling=f"{told.sampling} {_DRAFT}")
+
+    def forecast(self, gpus: GPUsNoted, *, by_averages: bool = False) -> Forecast:
         """Return the forecast on some GPUs, of which at least one has an answer; raises Refusal."""
-        found = forecast_all((self.launch,), gpus, Options(budget=BUDGET, apart=True)).whole()
+        options = Options(budget=BUDGET, apart=True, by_averages=by_averages)
+        found = forecast_all((self.launch,), gpus, options).whole()
         if not found.predictions:
             raise found.first_refusal or Refusal("nothing could be forecast")
         return found
@@ -189,13 +203,14 @@ def _whole(text: str, name: str) -> int:
 
 
 def _compiled(launch: Launch, architectures: Sequence[str]) -> CompiledKernel:
-    """Return the kernel compiled for the first architecture that takes it; the others are remembered on the way."""
-    try:
-        return compile_launch(launch, architectures).kernels[0]
-    except CompileError:
-        if len(set(architectures)) == 1:
-            raise
-        return compile_launch(launch, architectures[:1]).kernels[0]
+    """Return the kernel compiled for the first architecture that takes it; raises the CompileError of the first."""
+    errors = []
+    for name in dict.fromkeys(architectures):
+        try:
+            return compile_launch(launch, [name]).kernels[0]
+        except CompileError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def _arguments(asked: Asked, kernel: CompiledKernel, launch: Launch) -> tuple[ArgumentTold, ...]:
