@@ -1,6 +1,6 @@
 """NOUN Asked: one state of a pane of the page, and the answers that come back, one after the other."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +12,17 @@ class Hypothetical:
     name: str
     changes: tuple[tuple[str, float], ...]
     """key of ``[peak]`` in the data sheet's unit, and its new value"""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLaunch:
+    """One launch of the source, as it was typed."""
+
+    kernel: str = ""
+    grid: str = ""
+    block: str = ""
+    shared_bytes: str = ""
+    arguments: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,28 @@ class Asked:
     hypothetical: Hypothetical | None = None
     wants_report: bool = False
     """whether the HTML report is asked for, and nothing else"""
+    defines: str = ""
+    """macros, as NAME=VALUE or NAME with spaces between them"""
+    measured: str = ""
+    """measured times of the launch, as GPU=TIME with commas between them"""
+    others: tuple[TypedLaunch, ...] = ()
+    """the other launches of the source, in their order"""
+    place: int = 0
+    """number of the launch above among all"""
+
+    @property
+    def launches(self) -> tuple[TypedLaunch, ...]:
+        """All launches in their order."""
+        own = TypedLaunch(self.kernel, self.grid, self.block, self.shared_bytes, self.arguments)
+        return (*self.others[: self.place], own, *self.others[self.place :])
+
+    def at(self, place: int, launches: tuple[TypedLaunch, ...]) -> "Asked":
+        """Return the same with these launches, of which the one at a place is looked at."""
+        own = launches[place]
+        return replace(
+            self, kernel=own.kernel, grid=own.grid, block=own.block, shared_bytes=own.shared_bytes,
+            arguments=own.arguments, others=(*launches[:place], *launches[place + 1 :]), place=place,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +136,11 @@ class LineCost:
     share: float
     reason: str
     """what the warps wait for there; empty where that is not simulated"""
+    ptx: tuple[str, ...] = ()
+    sass: tuple[str, ...] = ()
+    """machine instructions; empty where nothing reads them"""
+    left_out: int = 0
+    """further instructions of both kinds"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +151,24 @@ class LinesTold:
     lines: tuple[LineCost, ...]
     by: str
     """what the shares are of"""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTime:
+    """The forecast of one launch of several."""
+
+    kernel: str
+    seconds: float | None
+    """None where it has no forecast"""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchesTold:
+    """All launches of the source on the GPU that was named first, in their order."""
+
+    gpu: str
+    times: tuple[LaunchTime, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,4 +208,4 @@ class Done:
     """whether only the first answer was said"""
 
 
-Answer = CompiledTold | ForecastTold | LinesTold | PictureTold | ReportTold | Problem | Done
+Answer = CompiledTold | ForecastTold | LinesTold | LaunchesTold | PictureTold | ReportTold | Problem | Done

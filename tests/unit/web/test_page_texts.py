@@ -13,7 +13,8 @@ from kerncast.typed_json import from_json, to_json
 from kerncast.web import panels
 from kerncast.web.launch_text import hypothetical_text, launch_text, with_launch
 from kerncast.web.questions import Asked, ForecastTold, Hypothetical, LineCost, LinesTold, Part, Problem, Row
-from kerncast.web.work import kernels_in, problem_of
+from kerncast.web.typed_launch import kernels_in
+from kerncast.web.work import problem_of
 
 ASKED = Asked(
     "source", "reduce<float, 256>", "64, 2", "32x4", "1024",
@@ -26,7 +27,7 @@ TOLD = ForecastTold("k takes 2 µs. Then <b>.", (ROW,), (), ("a < b",), "all blo
 
 
 def test_a_launch_file_says_what_the_page_says() -> None:
-    text = launch_text(replace(ASKED, arguments=ASKED.arguments[:3]), ASKED.kernel, "k.cu")
+    text = launch_text(replace(ASKED, arguments=ASKED.arguments[:3]), "k.cu")
     (launch,) = parse_launches(tomllib.loads(text), Path("launch.toml"))
     assert (launch.kernel, launch.grid, launch.block) == (ASKED.kernel, (64, 2, 1), (32, 4, 1))
     assert launch.shared_bytes == 1024
@@ -34,7 +35,7 @@ def test_a_launch_file_says_what_the_page_says() -> None:
 
 
 def test_a_launch_file_comes_back_as_it_was() -> None:
-    found = with_launch(Asked("source"), launch_text(ASKED, ASKED.kernel, "k.cu"))
+    found = with_launch(Asked("source"), launch_text(ASKED, "k.cu"))
     assert found == replace(ASKED, block="32, 4")
 
 
