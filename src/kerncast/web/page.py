@@ -235,7 +235,7 @@ class Desk:
         event.sender.run_method("reset")
 
     def _share_launch(self) -> None:
-        asked = self._panes[0].question()
+        asked = self._panes[0].shown()
         content = io.BytesIO()
         gpus = " ".join(f"--gpu {each}" for each in asked.gpus)
         try:

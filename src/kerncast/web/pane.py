@@ -55,6 +55,7 @@ class Pane:
         self._short = self._letter = ""
         self._kernel = "Kernel"
         self._chosen: dict[str, str] = {}
+        self._remembered: dict[str, str] = {}
         self._asked, self._workshop, self._heard = asked, workshop, heard
         self._whole: Callable[[Asked], Asked] = lambda mine: mine
         self._task: asyncio.Task[None] | None = None
@@ -72,12 +73,18 @@ class Pane:
         self._whole = whole
 
     def question(self) -> Asked:
-        """Return what is asked, whole."""
+        """Return what is asked, whole, with what was typed for parameters that the kernel may have again."""
+        known = self._remembered | dict(self._asked.arguments)
+        return self._whole(replace(self._asked, arguments=tuple(known.items())))
+
+    def shown(self) -> Asked:
+        """Return what is shown, whole: the arguments are those of the kernel alone."""
         return self._whole(self._asked)
 
     def load(self, asked: Asked) -> None:
         """Show another kernel and launch, and ask."""
         self._asked = asked
+        self._remembered.clear()
         self._show_launch()
         self._editor.set_value(asked.source)
         self.ask(0.0)
@@ -272,8 +279,8 @@ class Pane:
                 self._show_problem(answer)
 
     def _show_compiled(self, told: CompiledTold) -> None:
-        known = dict(self._asked.arguments) | {each.name: each.text for each in told.arguments}
-        self._asked = replace(self._asked, arguments=tuple(known.items()))
+        self._remembered |= dict(self._asked.arguments)
+        self._asked = replace(self._asked, arguments=tuple((each.name, each.text) for each in told.arguments))
         self._kernel = told.kernel
         if not self._asked.others:
             self._every.set_content("")

@@ -35,7 +35,7 @@ class Asked:
     block: str = ""
     shared_bytes: str = ""
     arguments: tuple[tuple[str, str], ...] = ()
-    """name and text of each argument that the page knows, whether or not the kernel has it"""
+    """name and text of each argument; in a question, also of those that the kernel does not have now"""
     gpus: tuple[str, ...] = ()
     hypothetical: Hypothetical | None = None
     wants_report: bool = False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.shared.options import AsJson, Quiet, counts_of_tpcs, one_gpu
+from kerncast.cli.shared.options import AsJson, Quiet, one_gpu
 from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, tell
 from kerncast.errors import InputError
 
@@ -86,6 +86,7 @@ def command(  # noqa: PLR0913  each parameter is one option
         raise InputError(f"{len(what)} names are given", where=what[1], cure="Name one launch file, or one folder.")
     if not 1 <= runs <= _MOST_RUNS:
         raise InputError(f"--runs is {runs}", cure=f"Give 1 to {_MOST_RUNS}.")
+
     chosen, _ = one_gpu(gpu, "Name one.")
     asked = _Partitions(what[0], (chosen, counts_of_tpcs(tpcs, chosen)), times, runs, tuple(hold_out or ()))
     return _partitions(asked, outputs)
