@@ -125,7 +125,7 @@ class ProgramRun(Rows["Application"]):
         return self.applications.found if self.applications else ()
 
     def _figure(self) -> "Figure":
-        from kerncast.report.application.picture import draw_applications  # noqa: PLC0415  draws with matplotlib
+        from kerncast.report.application.application_picture import draw_applications  # noqa: PLC0415  draws with matplotlib
 
         if not self.rows:
             raise InputError("there is nothing to draw: no GPU has a forecast", cure="Name a GPU: run(program, gpu).")

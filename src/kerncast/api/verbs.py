@@ -357,11 +357,12 @@ def run(
     """Run a CUDA program here, without a GPU, and forecast it on GPUs; it runs natively, as you, kernels confined.
 
     ``program``: sources (.cu, .cpp, .c), a program that is there, or a recording (.kc), which is not run again;
-    ``args``: its arguments. ``build``: a command such as "make" that builds it with our nvcc. ``clock``: a GPU whose times
-    the program's own timers show. ``out``: a file for the recording. ``include``, ``defines``, ``compiler_options``:
-    for the compiler. ``on_fault``: stop, or warn. ``launch_seconds``: longest wall time of one launch; ``timeout``:
-    seconds after which the program is ended. ``memory_bytes``: most of this machine's memory for the GPU's;
-    ``kept_bytes``: most that is kept of what memory held. A program that fails is no error here: see ``status``.
+    ``args``: its arguments. ``build``: a command such as "make" that builds it with our nvcc. ``clock``: a GPU whose
+    times the program's own timers show. ``out``: a file for the recording. ``on_fault``: stop, or warn.
+    ``include``, ``defines``, ``compiler_options``: for the compiler. ``launch_seconds``: longest wall time of one
+    launch; ``timeout``: seconds after which the program is ended. ``memory_bytes``: most of this machine's memory for
+    the GPU's; ``kept_bytes``: most that is kept of what memory held. A program that fails is no error here: see
+    ``status``.
     """
     from kerncast.api.running import Compiling, Limits, ran  # noqa: PLC0415
 

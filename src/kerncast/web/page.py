@@ -62,7 +62,8 @@ def examples() -> dict[str, Asked]:
     for path in sorted(_SUITE.glob("*.cu")):
         launch = path.with_suffix(".toml")
         if launch.is_file():
-            found[path.stem] = with_launch(Asked(read_text(path, OUR_DATA)), read_text(launch, OUR_DATA))
+            asked = with_launch(Asked(read_text(path, OUR_DATA)), read_text(launch, OUR_DATA))
+            found[path.stem] = replace(asked, others=())
     return found
 
 

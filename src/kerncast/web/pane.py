@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -225,8 +225,7 @@ class Pane:
         self._asked = replace(self._asked, source=source)
         names = kernels_in(source)
         self._fields["kernel"].set_autocomplete(names)
-        base = self._asked.kernel.partition("<")[0].strip()
-        if base and names and base not in names:  # it was renamed, or another one was pasted
+        if names and not _is_known(self._asked.kernel, names):  # it was renamed, or another one was pasted
             self._asked = replace(self._asked, kernel="")
             self._fields["kernel"].set_value("")
         self.ask()
@@ -326,6 +325,11 @@ class Pane:
         if marks != self._marks:
             self._marks = marks
             self._editor.decorations = marks
+
+
+def _is_known(kernel: str, names: Sequence[str]) -> bool:
+    base = kernel.partition("<")[0].strip()
+    return not base or base in names
 
 
 def _html() -> ui.html:
