@@ -83,6 +83,10 @@ def test_the_page_shows_a_forecast_and_what_is_behind_it(browser: "Browser", add
         seen.page.set_viewport_size({"width": width, "height": 900})
         assert seen.overflow == 0
         assert [each for each in seen.cut if "kc-" in each] == []
+    ink = "getComputedStyle(document.querySelector('.cm-editor')).color"
+    light = seen.page.evaluate(ink)
+    seen.page.emulate_media(color_scheme="dark")  # the editor follows, too
+    seen.page.wait_for_function(f"(light) => {ink} !== light", arg=light)
     assert seen.messages == []
     assert {each.split("/")[2] for each in seen.hosts} == {address.split("/")[2]}
 

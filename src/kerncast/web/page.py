@@ -32,7 +32,12 @@ _FIRST_EXAMPLE = "matmul_tiled"
 _FIRST_GPUS = ("h100-sxm", "a100-sxm-80gb", "rtx-4090")
 _MOST_UPLOADED = 2_000_000
 _CONNECT_SECONDS = 30.0
-_IS_DARK = 'matchMedia("(prefers-color-scheme: dark)").matches'
+#: The editor has a theme of its own, which follows the system's.
+_FOLLOW_DARK = (
+    'const dark = matchMedia("(prefers-color-scheme: dark)");'
+    ' dark.addEventListener("change", (event) => emitEvent("kc_dark", event.matches));'
+    " return dark.matches"
+)
 
 
 def add_page(application: "FastAPI", include: Sequence[Path] = ()) -> None:
@@ -47,8 +52,9 @@ def add_page(application: "FastAPI", include: Sequence[Path] = ()) -> None:
         desk = Desk(workshop, app.storage.tab, _begun_with(example, gpu))
         ui.context.client.on_delete(desk.stop)
         desk.begin()
+        ui.on("kc_dark", lambda event: desk.set_theme(is_dark=bool(event.args)))
         with suppress(TimeoutError):  # then the editor stays light
-            desk.set_theme(is_dark=await ui.run_javascript(_IS_DARK, timeout=_CONNECT_SECONDS))
+            desk.set_theme(is_dark=await ui.run_javascript(_FOLLOW_DARK, timeout=_CONNECT_SECONDS))
 
     app.on_startup(lambda: background_tasks.create(workshop.start()))
     app.on_shutdown(workshop.close)

@@ -120,7 +120,7 @@ def _code(line: LineCost) -> str:
     more = f'<p class="kc-note">{line.left_out} further instructions are left out.</p>' if line.left_out else ""
     told = ", ".join(f"{len(code)} of {'PTX' if name == 'PTX' else 'machine code'}" for name, code in kinds)
     head = f"<summary>Instructions: {told}</summary>"
-    return f'<details class="kc-code">{head}<div>{columns}</div>{more}</details>' if kinds else ""
+    return f'<details class="kc-code">{head}<div tabindex="0">{columns}</div>{more}</details>' if kinds else ""
 
 
 def launches(told: LaunchesTold, place: int) -> str:
