@@ -14,16 +14,23 @@ from kerncast.version import __version__
 
 if TYPE_CHECKING:
     from kerncast.api import (
+        Bound,
+        Bounds,
         Comparison,
         Forecasts,
         Occupancies,
         Profile,
+        ProgramRun,
         Sensitivities,
+        SweepResults,
+        bound,
         compare,
         occupancy,
         predict,
         profile,
+        run,
         sensitivity,
+        sweep,
     )
     from kerncast.errors import KerncastError
     from kerncast.execute import Budget
@@ -37,6 +44,8 @@ if TYPE_CHECKING:
 # Where each public name lives: it is imported when it is first used, so that `import kerncast` costs nothing.
 _HOME = {
     "Argument": "kerncast.launch",
+    "Bound": "kerncast.api",
+    "Bounds": "kerncast.api",
     "Budget": "kerncast.execute",
     "Comparison": "kerncast.api",
     "Forecasts": "kerncast.api",
@@ -47,8 +56,11 @@ _HOME = {
     "Occupancies": "kerncast.api",
     "Prediction": "kerncast.prediction",
     "Profile": "kerncast.api",
+    "ProgramRun": "kerncast.api",
     "Sensitivities": "kerncast.api",
+    "SweepResults": "kerncast.api",
     "Timing": "kerncast.prediction",
+    "bound": "kerncast.api",
     "compare": "kerncast.api",
     "list_gpus": "kerncast.gpu",
     "load_gpu": "kerncast.gpu",
@@ -57,7 +69,9 @@ _HOME = {
     "predict": "kerncast.api",
     "profile": "kerncast.api",
     "record": "kerncast.scripts",
+    "run": "kerncast.api",
     "sensitivity": "kerncast.api",
+    "sweep": "kerncast.api",
 }
 
 
@@ -86,7 +100,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "GPU", "Argument", "Budget", "Comparison", "Forecasts", "KerncastError", "KernelProfile", "Launch", "Occupancies",
-    "Prediction", "Profile", "Sensitivities", "Timing", "__version__", "compare", "list_gpus", "load_gpu",
-    "load_launches", "occupancy", "predict", "profile", "record", "sensitivity",
+    "GPU", "Argument", "Bound", "Bounds", "Budget", "Comparison", "Forecasts", "KerncastError", "KernelProfile",
+    "Launch", "Occupancies", "Prediction", "Profile", "ProgramRun", "Sensitivities", "SweepResults", "Timing",
+    "__version__", "bound", "compare", "list_gpus", "load_gpu", "load_launches", "occupancy", "predict", "profile",
+    "record", "run", "sensitivity", "sweep",
 ]  # fmt: skip

@@ -3,16 +3,19 @@
 import contextlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kerncast.machine.listing import disassembler
 from kerncast.requirements import is_importable
 from tests.helpers.browser import NARROW, WIDE, Seen, open_page
 
@@ -28,13 +31,20 @@ pytestmark = [
 _PATIENCE_MS = 150_000
 _COPY = "__global__ void copy(const float *x, float *y)\n{\n    y[threadIdx.x] = x[threadIdx.x];\n}\n"
 _WRONG = "__global__ void copy(float *x)\n{\n    x[threadIdx.x] = missing;\n}\n"
+#: Two kernels, of which one needs a macro and a header of a folder that the command line names.
+_TWO = (
+    '#include "factor.h"\n__global__ void scale(float *x) { x[threadIdx.x] *= FACTOR * TWICE; }\n'
+    "__global__ void add(float *x) { x[threadIdx.x] += 1.0f; }\n"
+)
 _ENDLESS = "__global__ void spin(volatile int *x)\n{\n    while (x[0] == 0) {}\n}\n"
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve the page, and return the address of a small example on one GPU."""
-    command = [sys.executable, "-m", "kerncast", "serve", "--port", "0", "--no-browser"]
+    headers = tmp_path_factory.mktemp("headers")
+    (headers / "factor.h").write_text("#define FACTOR 2.0f\n", encoding="utf-8")
+    command = [sys.executable, "-m", "kerncast", "serve", "--port", "0", "--no-browser", "--include", str(headers)]
     folder = tmp_path_factory.mktemp("serve")
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
@@ -73,6 +83,10 @@ def test_the_page_shows_a_forecast_and_what_is_behind_it(browser: "Browser", add
         seen.page.set_viewport_size({"width": width, "height": 900})
         assert seen.overflow == 0
         assert [each for each in seen.cut if "kc-" in each] == []
+    ink = "getComputedStyle(document.querySelector('.cm-editor')).color"
+    light = seen.page.evaluate(ink)
+    seen.page.emulate_media(color_scheme="dark")  # the editor follows, too
+    seen.page.wait_for_function(f"(light) => {ink} !== light", arg=light)
     assert seen.messages == []
     assert {each.split("/")[2] for each in seen.hosts} == {address.split("/")[2]}
 
@@ -117,10 +131,52 @@ def test_two_versions_are_compared_and_a_gpu_is_imagined(browser: "Browser", add
     page.get_by_text("What if", exact=True).click()
     page.get_by_label("DRAM bandwidth").locator("[tabindex='0']").press("ArrowRight")
     page.locator(".kc-pair", has_text="T4 with").wait_for()
+    page.get_by_text("More values").click()
+    page.get_by_label("Latency of DRAM").locator("[tabindex='0']").press("ArrowRight")
+    page.locator(".kc-pair", has_text="Latency of DRAM").wait_for()
+
+
+def test_macros_headers_launches_and_times_are_asked_and_shared(
+    browser: "Browser", address: str, tmp_path: Path
+) -> None:
+    page = opened(browser, address).page
+    write(page, _TWO)
+    page.locator(".kc-problem", has_text="TWICE").wait_for()
+    page.get_by_label("Macros (-D)").fill("TWICE=2.0f")
+    page.get_by_label("Block (threads)").fill("64")
+    wait_for(page, "^scale takes ")
+    page.get_by_role("button", name="Add a launch").click()
+    page.get_by_label("Kernel", exact=True).fill("add")
+    page.locator(".kc-launches", has_text=re.compile("scale.*add.*Together", re.DOTALL)).wait_for()
+    page.get_by_label("Measured times").fill("/etc/passwd=1us")
+    page.locator(".kc-problem", has_text="is not a GPU and its time").wait_for()
+    page.get_by_label("Measured times").fill("V100=30us")
+    wait_for(page, "^add takes ")
     page.get_by_role("button", name="Share").click()
     with page.expect_download() as download:
         page.get_by_text("Launch file and source").click()
     assert download.value.suggested_filename == "kerncast.zip"
+    with zipfile.ZipFile(download.value.path()) as found:
+        found.extractall(tmp_path)
+    # The command that the archive names, as somebody runs it who has got it.
+    command = shlex.split((tmp_path / "README.txt").read_text())
+    assert command[0] == "kerncast"
+    told = subprocess.run(
+        [sys.executable, "-m", *command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    answer = json.loads(told.stdout)
+    assert [each["kernel"] for each in answer["predictions"]] == ["scale", "add"]
+    assert "V100" in command[-1]
+
+
+def test_the_instructions_of_a_line_are_beside_it(browser: "Browser", address: str) -> None:
+    page = opened(browser, address).page
+    line = page.locator(".kc-lines tr", has_text="+").first
+    line.locator(".kc-code summary").click()
+    assert "ld.global" in line.locator("pre").first.inner_text()
+    if disassembler() is not None:
+        assert "LDG" in line.locator("pre").nth(1).inner_text()
 
 
 def status_of(address: str, **headers: str) -> int:

@@ -1,9 +1,10 @@
 """ENTRY api: the verbs of `import kerncast`, and what they return."""
 
 from kerncast.api.answers import Comparison, Forecasts, Occupancies, Profile, Sensitivities
-from kerncast.api.verbs import compare, occupancy, predict, profile, sensitivity
+from kerncast.api.study_answers import Bound, Bounds, ProgramRun, SweepResults
+from kerncast.api.verbs import bound, compare, occupancy, predict, profile, run, sensitivity, sweep
 
 __all__ = [
-    "Comparison", "Forecasts", "Occupancies", "Profile", "Sensitivities", "compare", "occupancy", "predict", "profile",
-    "sensitivity",
+    "Bound", "Bounds", "Comparison", "Forecasts", "Occupancies", "Profile", "ProgramRun", "Sensitivities",
+    "SweepResults", "bound", "compare", "occupancy", "predict", "profile", "run", "sensitivity", "sweep",
 ]  # fmt: skip

@@ -148,7 +148,7 @@ class Forecasts(Rows["Prediction"]):
         return predict_object(self.forecast, self.asked)
 
     def _frame(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
-        return _OF_PREDICTIONS, _cells(self._object()["predictions"], _OF_PREDICTIONS)
+        return _OF_PREDICTIONS, cells(self._object()["predictions"], _OF_PREDICTIONS)
 
     def _shown(self) -> "Shown":
         from kerncast.report.shown import shown_forecast  # noqa: PLC0415
@@ -208,7 +208,7 @@ class Profile(Answer, Mapping[str, int | float]):
 
     def _frame(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
         (kernel,) = self._object()["kernels"]
-        return _OF_METRICS, [(name, *_cells([row], _OF_METRICS[1:])[0]) for name, row in kernel["metrics"].items()]
+        return _OF_METRICS, [(name, *cells([row], _OF_METRICS[1:])[0]) for name, row in kernel["metrics"].items()]
 
     def _shown(self) -> "Shown":
         from kerncast.report.shown import shown_profile  # noqa: PLC0415
@@ -291,7 +291,7 @@ class Occupancies(Rows["OccupancyCase"]):
         return occupancies_object(self.rows, self.assumed)
 
     def _frame(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
-        return _OF_OCCUPANCIES, _cells(self._object()["occupancies"], _OF_OCCUPANCIES)
+        return _OF_OCCUPANCIES, cells(self._object()["occupancies"], _OF_OCCUPANCIES)
 
     def _shown(self) -> "Shown":
         from kerncast.report.shown import shown_occupancy  # noqa: PLC0415
@@ -333,7 +333,7 @@ class Sensitivities(Rows["Sensitivity"]):
             for launch in found["launches"]
             for each in launch["elasticities"]
         ]
-        return _OF_ELASTICITIES, _cells(rows, _OF_ELASTICITIES)
+        return _OF_ELASTICITIES, cells(rows, _OF_ELASTICITIES)
 
     def _shown(self) -> "Shown":
         from kerncast.report.shown import shown_sensitivity  # noqa: PLC0415
@@ -341,5 +341,6 @@ class Sensitivities(Rows["Sensitivity"]):
         return shown_sensitivity(self.study, self.advice)
 
 
-def _cells(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> list[tuple[object, ...]]:
+def cells(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> list[tuple[object, ...]]:
+    """Return the values of some keys of each row."""
     return [tuple(row[name] for name in names) for row in rows]

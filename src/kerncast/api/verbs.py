@@ -5,15 +5,17 @@ the nearest one. ``progress`` is called as ``progress(what, done, total)``, with
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncast.api.answers import Comparison, Forecasts, Occupancies, Profile, Sensitivities
 from kerncast.api.keywords import named_keywords
 from kerncast.api.notebook import reporting
+from kerncast.api.study_answers import Bounds, ProgramRun, SweepResults
 from kerncast.api.subjects import Arguments, Given, forecast_of, launches_only, launches_or_counts, subjects_of
 from kerncast.child_process import Progress
-from kerncast.errors import InputError
+from kerncast.errors import InputError, Refusal
 from kerncast.execute import Budget
 from kerncast.forecast import Means, Options, Reading, observations, profile_launch, resolve_gpus, timing_named
 from kerncast.forecast.evidence import GPUs
@@ -23,6 +25,7 @@ from kerncast.prediction import Timing
 from kerncast.profiles import ProfiledLaunch
 from kerncast.read.launches import load_launches
 from kerncast.read.selection import Selection
+from kerncast.units import MIB
 
 if TYPE_CHECKING:
     from kerncast.forecast.asked import GPUsNoted
@@ -231,6 +234,147 @@ def sensitivity(
             raise first.refusal(first.reason)
         lifted = advice_on(of_study(launches, study), chosen, question, means)[0] if advice else ()
     return Sensitivities(study, chosen, lifted)
+
+
+@named_keywords
+def bound(
+    evidence: "str | Path | Launch",
+    gpu: str | Path | GPU,
+    tpcs: str | Sequence[int] | None = None,
+    *,
+    kind: str | None = None,
+    method: str | None = None,
+    anchors: str | Sequence[int] | None = None,
+    times: str | Path | None = None,
+    kernel: str | None = None,
+    form: str | None = None,
+    blocks: int | None = None,
+    blocks_per_tpc: int = 1,
+    plan: int = 0,
+    beside: "str | Path | Launch | None" = None,
+    beside_tpcs: int | None = None,
+    train: Sequence[str | Path] = (),
+    profile: Mapping[int, str | Path] | None = None,
+    level: float | None = None,
+    timing: str | Timing | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Bounds:
+    """Bound the time of a kernel on some of a GPU's TPCs; raises Refusal for a launch that cannot be simulated.
+
+    ``evidence``: a Launch, a file of one, or times on parts of the GPU (.csv with tpcs,seconds; .jsonl).
+    ``tpcs``: counts such as "1-8,40", or numbers; else all. ``kind``: margin, conformal, analytical or extreme.
+    ``times``: measured times of a launch; ``anchors``: those that a method may use. ``beside``: another launch that
+    runs on further TPCs. ``train``: tables of other launches to learn from; ``profile``: a profiler's file by the
+    number of TPCs. ``level``: probability that a run stays below. The other options are those of ``kerncast bound``.
+    """
+    from kerncast.api.bounding import AskedBounds, Bounding, counts_of_tpcs  # noqa: PLC0415
+    from kerncast.launch import Launch  # noqa: PLC0415
+
+    ((chosen, assumed),) = _one_gpu(gpu, "bound")
+    asked = AskedBounds(
+        kind, method, _counts(anchors), _path(times), kernel, form, blocks, blocks_per_tpc, plan,
+        beside if isinstance(beside, Launch) else _path(beside), beside_tpcs, tuple(Path(each) for each in train),
+        tuple(f"{count}={file}" for count, file in (profile or {}).items()), level,
+        None if timing is None else str(timing),
+    )  # fmt: skip
+    own = evidence if isinstance(evidence, Launch) else Path(evidence)
+    bounding = Bounding.of(own, (chosen, counts_of_tpcs(_counts(tpcs), chosen)), asked)
+    with reporting(progress) as report:
+        found = bounding.bounds(Means(budget, report))
+    return Bounds(replace(found, caveats=(*assumed, *found.caveats)))
+
+
+def _counts(given: str | Sequence[int] | None) -> str | None:
+    return given if given is None or isinstance(given, str) else ",".join(map(str, given))
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+@named_keywords
+def sweep(
+    evidence: str | Path,
+    gpu: GPUs,
+    values: Mapping[str, object],
+    *,
+    where: str | Sequence[str] = (),
+    launch: int | None = None,
+    model: str | None = None,
+    timing: str | Timing = Timing.SERIES,
+    level: float = 0.9,
+    clock: str | float | None = None,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    resume: str | Path | None = None,
+    top: int = 10,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> SweepResults:
+    """Forecast all combinations of settings on each GPU; raises Refusal where no point has a time.
+
+    ``evidence``: a launch file, or a tuning problem (.json), which other processes can read. ``values``: what each
+    setting takes, such as ``{"BLOCK": [64, 128], "n": "2..512*2", "grid.x": "ceil(n / BLOCK)"}``. ``where``:
+    conditions such as "BX*BY<=1024". ``launch``: the number of one of several. ``jobs``: child processes, as many as
+    cores by default, 0 for none; ``cluster``: a scheduler of Dask. ``resume``: a file that keeps each result.
+    ``top``: best points that are shown of each GPU. The other options are those of ``predict``.
+    """
+    from kerncast.api.sweeping import executor_of, settings_of, space_of_file, swept  # noqa: PLC0415
+    from kerncast.studies.sweeps.point_results import Job  # noqa: PLC0415
+
+    options = Options(model, timing_named(str(timing)), level, clock, budget=budget)
+    job = Job(tuple(resolve_gpus(gpu)), options)
+    conditions = [where] if isinstance(where, str) else list(where)
+    space = space_of_file(Path(evidence), settings_of(values), conditions, launch)
+    with reporting(progress) as report:
+        found = swept(space, job, executor_of(job, jobs, cluster), _path(resume), report)
+    if found.is_empty:
+        raise Refusal(f"no point has a time: {found.results[0].outcomes[0].reason}")
+    return SweepResults(found, level, top)
+
+
+@named_keywords
+def run(
+    program: str | Path | Sequence[str | Path],
+    gpu: GPUs = (),
+    *,
+    args: Sequence[object] = (),
+    build: str | None = None,
+    clock: str | Path | GPU | None = None,
+    out: str | Path | None = None,
+    include: Sequence[str | Path] = (),
+    defines: Mapping[str, object] | None = None,
+    compiler_options: Sequence[str] = (),
+    on_fault: str = "stop",
+    launch_seconds: float = 600.0,
+    timeout: float | None = None,
+    memory_bytes: int | None = None,
+    kept_bytes: int = 256 * MIB,
+    level: float = 0.9,
+    progress: Progress | None = None,
+) -> ProgramRun:
+    """Run a CUDA program here, without a GPU, and forecast it on GPUs; it runs natively, as you, kernels confined.
+
+    ``program``: sources (.cu, .cpp, .c), a program that is there, or a recording (.kc), which is not run again;
+    ``args``: its arguments. ``build``: a command such as "make" that builds it with our nvcc. ``clock``: a GPU whose
+    times the program's own timers show. ``out``: a file for the recording. ``on_fault``: stop, or warn.
+    ``include``, ``defines``, ``compiler_options``: for the compiler. ``launch_seconds``: longest wall time of one
+    launch; ``timeout``: seconds after which the program is ended. ``memory_bytes``: most of this machine's memory for
+    the GPU's; ``kept_bytes``: most that is kept of what memory held. A program that fails is no error here: see
+    ``status``.
+    """
+    from kerncast.api.running import Compiling, Limits, ran  # noqa: PLC0415
+
+    words = [program] if isinstance(program, str | Path) else list(program)
+    macros = tuple(f"-D{name}={value}" for name, value in (defines or {}).items())
+    compiling = Compiling(build, (*compiler_options, *(f"-I{each}" for each in include), *macros))
+    own = None if clock is None else _one_gpu(clock, "clock")[0][0]
+    limits = Limits(launch_seconds, timeout, memory_bytes, kept_bytes, on_fault)
+    with reporting(progress) as report:
+        asked = compiling.asked([str(each) for each in words], [str(each) for each in args])
+        gpus = resolve_gpus(gpu) if gpu else []
+        return ProgramRun(*ran(asked, (gpus, own, level), limits, _path(out), report))
 
 
 def _one_gpu(gpu: str | Path | GPU, what: str) -> "GPUsNoted":

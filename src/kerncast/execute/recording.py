@@ -633,9 +633,11 @@ class LaunchRecorder:
     shared: dict[str, FootprintCurve] = field(default_factory=dict)
     codes: dict[str, MachineCode] = field(default_factory=dict)
     """machine code by architecture"""
+    by_averages: bool = False
+    """whether the machine code is not read"""
 
     @classmethod
-    def after(cls, executed: Executed) -> "LaunchRecorder":
+    def after(cls, executed: Executed, *, by_averages: bool = False) -> "LaunchRecorder":
         """Return the recorder of a launch whose sample has run; its further blocks end soon."""
         budget = executed.setting.budget
         longest = int(executed.trace.counts.block_warps.sum(axis=1).max())
@@ -645,11 +647,11 @@ class LaunchRecorder:
             block_steps=min(budget.block_steps, _LEAST_STEPS + times * longest),
             sample_seconds=min(budget.sample_seconds, _MOST_SECONDS),
         )
-        return cls(replace(executed, setting=replace(executed.setting, budget=shorter)))
+        return cls(replace(executed, setting=replace(executed.setting, budget=shorter)), by_averages=by_averages)
 
     def compiled_as(self, kernel: CompiledKernel) -> "LaunchRecorder":
         """Return the recorder for another architecture whose PTX is the same."""
-        return LaunchRecorder(replace(self.executed, kernel=kernel), self.shared, self.codes)
+        return replace(self, executed=replace(self.executed, kernel=kernel))
 
     def execution(self) -> Execution:
         """Return the sample."""
@@ -660,6 +662,8 @@ class LaunchRecorder:
         """Return what the PTX of the sample became on the architecture that it was compiled for; it is read once."""
         from kerncast.machine.own_code import machine_code  # noqa: PLC0415  only the simulation needs it
 
+        if self.by_averages:
+            return MachineCode()
         executed = self.executed
         architecture = executed.kernel.resources.architecture
         if architecture not in self.codes:

@@ -42,6 +42,8 @@ class Options:
     apart: bool = False
     """whether launches are compiled, executed and simulated in a process of its own with limits, where there can be
     one (``kerncast.child_process``)"""
+    by_averages: bool = False
+    """whether averages stand for the machine code: its disassembler takes half a second to start"""
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.level <= 0.9999:

@@ -121,13 +121,13 @@ def _look(compiled: CompiledLaunch, gpu: GPU, means: Means, *, has_caches: bool)
             profile = with_warp_states(profile, execution, gpu)
         except Refusal:
             pass  # the forecast says why
-        return CloserLook(gpu.id, profile, *_code(compiled))
+        return CloserLook(gpu.id, profile, *code_of(compiled))
 
     what = "look" if has_caches else "look without caches"
     return means.results.get(CloserLook, simulation_key(compiled.key, what, gpu, compiled.profile), look)
 
 
-def _code(compiled: CompiledLaunch) -> tuple[tuple[LineCode, ...], str]:
+def code_of(compiled: CompiledLaunch) -> tuple[tuple[LineCode, ...], str]:
     """Return the code of each source line, and why there is no machine code."""
     kernel = compiled.kernel
     text = kernel.ptx.split("\n")

@@ -49,6 +49,8 @@ class Means:
     """whether launches run in a process of their own, as far as somebody asks ``gathered`` for one"""
     reads_machine_code: bool = False
     """whether launches will be simulated, so that the disassembler can start before the sample runs"""
+    by_averages: bool = False
+    """whether averages stand for the machine code, as nobody waits until it is read"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,8 @@ class _Run:
             if self.means.reads_machine_code:
                 self.begin_machine_code()
             try:
-                self.done = LaunchRecorder.after(run_launch(self.kernel, self.launch, self.means.budget, self._report))
+                executed = run_launch(self.kernel, self.launch, self.means.budget, self._report)
+                self.done = LaunchRecorder.after(executed, by_averages=self.means.by_averages)
             except Refusal as refusal:
                 self.done = refusal.copied()
         if isinstance(self.done, Refusal):
@@ -180,6 +183,8 @@ class _Run:
 
     def begin_machine_code(self) -> None:
         """Start to read the machine code of all architectures, which goes on while blocks are recorded."""
+        if self.means.by_averages:
+            return
         from kerncast.machine.listing import begin  # noqa: PLC0415  a forecast by counts does without
 
         for kernel in self.kernels:
@@ -264,7 +269,8 @@ class Source:
                 execution = gather()
             return model.estimate(replace(case, execution=execution), timing)
 
-        key = simulation_key(self.launch.key, model.name, timing, case.gpu, self.launch.kernel.resources)
+        facts = (model.name, timing, case.gpu, self.launch.kernel.resources)
+        key = simulation_key(self.launch.key, *facts, *(["by averages"] if means.by_averages else []))
         return means.results.get(Estimate, key, simulate)
 
 

@@ -65,7 +65,8 @@ def forecast_all(evidence: Evidence, gpus: GPUsNoted, options: Options, progress
     uses_caches = model is not None and model.uses_caches
 
     def work(subjects: Sequence[Subject], gathered: Gathered, progress: Progress | None) -> None:
-        means = Means(options.budget, progress, reads_machine_code=options.simulates)
+        reads = options.simulates
+        means = Means(options.budget, progress, reads_machine_code=reads, by_averages=options.by_averages)
         observed = _observed(subjects, options, means)
         choices = Choices(options.timing, uses_caches, options.simulates, means, options.reading.sources)
         for subject in gathered.each(subjects):

@@ -155,11 +155,12 @@ class _Reading:
         self._program, self._cubin = program, cubin
         self._kept = _Kept(program, cubin)
         self._process: subprocess.Popen[str] | None = None
+        self._found: str | None = None
         self._is_done = False
 
     def start(self) -> None:
         """Start it, unless it was; raises OSError, and SubprocessError where its limits cannot be set."""
-        if self._process is not None or self._is_done or self._kept.text is not None:
+        if self._process is not None or self._is_done or self._text is not None:
             return
         self._folder = Path(tempfile.mkdtemp(prefix="kerncast-"))
         try:
@@ -171,8 +172,8 @@ class _Reading:
 
     def listing(self) -> str:
         """Return what it prints; raises OSError, TimeoutExpired, and CalledProcessError where it fails."""
-        if self._kept.text is not None:
-            return self._kept.text
+        if self._text is not None:
+            return self._text
         self._is_done = False
         self.start()
         assert self._process is not None
@@ -187,6 +188,15 @@ class _Reading:
             return found
         finally:
             self._end()
+
+    def finish(self) -> None:
+        """Wait until it has ended, and keep what it prints in memory, unless that is very long; raises as listing."""
+        found = self.listing()
+        self._found = found if len(found) <= _MOST_KEPT else None
+
+    @property
+    def _text(self) -> str | None:
+        return self._kept.text if self._found is None else self._found
 
 
 class _Kept:
@@ -270,6 +280,14 @@ def begin(cubin: bytes, architecture: str) -> None:
     if isinstance(program, Path):
         with suppress(OSError, subprocess.SubprocessError):
             _reading(program, cubin).start()
+
+
+def finish(cubin: bytes, architecture: str) -> None:
+    """Wait until what was begun is there; forks of this process find it, unless it is very long."""
+    program = _program(cubin, architecture)
+    if isinstance(program, Path):
+        with suppress(OSError, subprocess.SubprocessError):
+            _reading(program, cubin).finish()
 
 
 @lru_cache(maxsize=32)

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from kerncast.child_process import environment_of_children
 from kerncast.typed_json import from_json, to_json
@@ -19,6 +20,7 @@ from kerncast.web.questions import (
     CompiledTold,
     Done,
     ForecastTold,
+    LaunchesTold,
     LinesTold,
     PictureTold,
     Problem,
@@ -29,7 +31,7 @@ from kerncast.web.questions import (
 MOST_SECONDS = 40.0
 _KINDS: dict[str, type[Answer]] = {
     each.__name__: each
-    for each in (CompiledTold, Done, ForecastTold, LinesTold, PictureTold, Problem, ReportTold)
+    for each in (CompiledTold, Done, ForecastTold, LaunchesTold, LinesTold, PictureTold, Problem, ReportTold)
 }  # fmt: skip
 #: One answer is a line; the largest is a report with its pictures.
 _LONGEST_ANSWER = 64 * 2**20
@@ -46,7 +48,9 @@ _ENDED = Problem("the process that worked on it has ended", "Change the source, 
 class Workshop:
     """The warm process of one server, and the questions that it works on."""
 
-    def __init__(self) -> None:
+    def __init__(self, include: Sequence[Path] = ()) -> None:
+        self.include = tuple(include)
+        """folders whose headers sources may include"""
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -69,7 +73,7 @@ class Workshop:
             ours, its = socket.socketpair()
             with its:
                 self._process = subprocess.Popen(  # noqa: ASYNC220, S603  a module of ours, which starts at once
-                    [sys.executable, "-P", "-m", "kerncast.web.warm", self._folder.name],
+                    [sys.executable, "-P", "-m", "kerncast.web.warm", self._folder.name, *map(str, self.include)],
                     stdin=its.fileno(),
                     env=environment_of_children(),
                 )

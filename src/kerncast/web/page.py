@@ -2,9 +2,9 @@
 
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,10 @@ from kerncast.gpu import list_gpus, load_gpu
 from kerncast.typed_json import from_json, to_json
 from kerncast.web import panels
 from kerncast.web.jobs import Workshop
-from kerncast.web.launch_text import hypothetical_text, launch_text, with_launch
+from kerncast.web.launch_text import hypothetical_text, launch_text, left_out, with_launch
 from kerncast.web.pane import Pane
 from kerncast.web.questions import Asked, Hypothetical, Problem
-from kerncast.web.work import SOURCE_NAME
+from kerncast.web.typed_launch import SOURCE_NAME
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -32,12 +32,17 @@ _FIRST_EXAMPLE = "matmul_tiled"
 _FIRST_GPUS = ("h100-sxm", "a100-sxm-80gb", "rtx-4090")
 _MOST_UPLOADED = 2_000_000
 _CONNECT_SECONDS = 30.0
-_IS_DARK = 'matchMedia("(prefers-color-scheme: dark)").matches'
+#: The editor has a theme of its own, which follows the system's.
+_FOLLOW_DARK = (
+    'const dark = matchMedia("(prefers-color-scheme: dark)");'
+    ' dark.addEventListener("change", (event) => emitEvent("kc_dark", event.matches));'
+    " return dark.matches"
+)
 
 
-def add_page(application: "FastAPI") -> None:
-    """Add the page to an application, with the warm process behind it."""
-    workshop = Workshop()
+def add_page(application: "FastAPI", include: Sequence[Path] = ()) -> None:
+    """Add the page to an application, with the warm process behind it; sources may include headers of some folders."""
+    workshop = Workshop(include)
     style = read_text(Path(__file__).with_name("page.css"), OUR_DATA)
 
     @ui.page("/", title="kerncast", response_timeout=_CONNECT_SECONDS)
@@ -47,8 +52,9 @@ def add_page(application: "FastAPI") -> None:
         desk = Desk(workshop, app.storage.tab, _begun_with(example, gpu))
         ui.context.client.on_delete(desk.stop)
         desk.begin()
+        ui.on("kc_dark", lambda event: desk.set_theme(is_dark=bool(event.args)))
         with suppress(TimeoutError):  # then the editor stays light
-            desk.set_theme(is_dark=await ui.run_javascript(_IS_DARK, timeout=_CONNECT_SECONDS))
+            desk.set_theme(is_dark=await ui.run_javascript(_FOLLOW_DARK, timeout=_CONNECT_SECONDS))
 
     app.on_startup(lambda: background_tasks.create(workshop.start()))
     app.on_shutdown(workshop.close)
@@ -62,7 +68,8 @@ def examples() -> dict[str, Asked]:
     for path in sorted(_SUITE.glob("*.cu")):
         launch = path.with_suffix(".toml")
         if launch.is_file():
-            found[path.stem] = with_launch(Asked(read_text(path, OUR_DATA)), read_text(launch, OUR_DATA))
+            asked = with_launch(Asked(read_text(path, OUR_DATA)), read_text(launch, OUR_DATA))
+            found[path.stem] = replace(asked, others=())
     return found
 
 
@@ -126,6 +133,9 @@ class Desk:
             ui.switch(
                 "Compare two versions", value=bool(self._kept.get("two")), on_change=lambda e: self._two(on=e.value)
             )
+        if self._workshop.include:
+            folders = ", ".join(map(str, self._workshop.include))
+            ui.label(f"Sources may include headers of {folders}").classes("kc-note kc-folders")
         self._what_if_place = ui.element("div")
         self._comparison = ui.html("", sanitize=False).classes("kc-compare")
         self._pane_place = ui.element("main").classes("kc-panes")
@@ -224,6 +234,7 @@ class Desk:
                 asked = replace(asked, source=sources[0], kernel="")
             if launches:
                 asked = with_launch(asked, launches[0])
+                _tell_what_is_left_out(left_out(launches[0]))
         except InputError as error:
             ui.notify(str(error), type="negative", multi_line=True)
             return
@@ -231,16 +242,24 @@ class Desk:
         event.sender.run_method("reset")
 
     def _share_launch(self) -> None:
-        asked = self._panes[0].question()
+        asked = self._panes[0].shown()
         content = io.BytesIO()
         gpus = " ".join(f"--gpu {each}" for each in asked.gpus)
+        try:
+            launch = launch_text(asked, SOURCE_NAME, self._workshop.include)
+        except InputError as error:
+            ui.notify(str(error), type="negative", multi_line=True)
+            return
+        several = f"#{asked.place}" if asked.others else ""
+        times = [each.partition("=") for each in asked.measured.split(",") if each.strip()]
+        measured = "".join(f' --measured "{gpu.strip()}{several}={time.strip()}"' for gpu, _, time in times)
         with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr(SOURCE_NAME, asked.source)
-            file.writestr("launch.toml", launch_text(asked, asked.kernel, SOURCE_NAME))
+            file.writestr("launch.toml", launch)
             if asked.hypothetical is not None:
                 file.writestr("gpu.toml", hypothetical_text(asked.hypothetical))
                 gpus += " --gpu gpu.toml"
-            file.writestr("README.txt", f"kerncast predict launch.toml {gpus}\n")
+            file.writestr("README.txt", f"kerncast predict launch.toml {gpus}{measured}\n")
         ui.download.content(content.getvalue(), "kerncast.zip", "application/zip")
 
     async def _share_report(self) -> None:
@@ -251,13 +270,44 @@ class Desk:
         ui.download.content(found.html.encode(), "kerncast.html", "text/html")
 
 
-#: Key of a GPU's file, label, unit, digits, and the factors of the slider's ends.
+def _tell_what_is_left_out(names: Sequence[str]) -> None:
+    if names:
+        what = f"The page has no place for: {', '.join(names)}. kerncast predict has; folders of headers: --include."
+        ui.notify(what, type="warning", multi_line=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slider:
+    """A value that a slider changes."""
+
+    key: str
+    """key of a GPU's file"""
+    label: str
+    unit: str = ""
+    low: float = 0.25
+    """factors of its ends"""
+    high: float = 4.0
+    whole: int = 1
+    """number that it is a multiple of"""
+
+
 _SLIDERS = (
-    ("sm_count", "SMs", "", 0.25, 4.0),
-    ("clock_boost_mhz", "Boost clock", " MHz", 0.5, 2.0),
-    ("dram_gb_per_s", "DRAM bandwidth", " GB/s", 0.25, 4.0),
-    ("l2_kib", "L2 cache", " KiB", 0.25, 8.0),
+    _Slider("sm_count", "SMs"),
+    _Slider("clock_boost_mhz", "Boost clock", " MHz", 0.5, 2.0),
+    _Slider("dram_gb_per_s", "DRAM bandwidth", " GB/s"),
+    _Slider("l2_kib", "L2 cache", " KiB", 0.25, 8.0),
 )
+_MORE_SLIDERS = (
+    _Slider("lanes.fp32_per_sm", "FP32 lanes per SM"),
+    _Slider("lanes.fp64_per_sm", "FP64 lanes per SM", high=16.0),
+    _Slider("lanes.tensor_fp16_per_sm", "FP16 tensor products per SM and cycle"),
+    _Slider("shared.per_sm_kib", "Shared memory per SM", " KiB"),
+    _Slider("registers.per_sm", "Registers per SM", whole=256),
+    _Slider("limits.max_threads_per_sm", "Threads per SM", whole=32),
+    _Slider("cycles.l2_latency", "Latency of L2", " cycles"),
+    _Slider("cycles.dram_latency", "Latency of DRAM", " cycles"),
+)
+_EVERY_SLIDER = {each.key: each for each in (*_SLIDERS, *_MORE_SLIDERS)}
 _STEPS_PER_OCTAVE = 8
 
 
@@ -266,7 +316,7 @@ class WhatIf:
 
     def __init__(self, kept: dict[str, Any], changed: Callable[[], None]) -> None:
         self._base = kept["base"] if kept.get("base") in _gpu_names() else _FIRST_GPUS[0]
-        self._steps: dict[str, int] = {key: int(kept.get("steps", {}).get(key, 0)) for key, *_ in _SLIDERS}
+        self._steps: dict[str, int] = {key: int(kept.get("steps", {}).get(key, 0)) for key in _EVERY_SLIDER}
         self._changed = changed
         self._labels: dict[str, ui.label] = {}
         self._sliders: dict[str, ui.slider] = {}
@@ -282,8 +332,7 @@ class WhatIf:
         """The GPU that the sliders make; None where they change nothing."""
         facts = _facts(self._base)
         changes = tuple((key, self._value(key)) for key, step in self._steps.items() if step and key in facts)
-        units = {key: unit or f" {label}" for key, label, unit, *_ in _SLIDERS}
-        said = ", ".join(f"{value:,.0f}{units[key]}" for key, value in changes)
+        said = ", ".join(_said(_EVERY_SLIDER[key], value) for key, value in changes)
         return Hypothetical(self._base, f"{_gpu_names()[self._base]} with {said}", changes) if changes else None
 
     def _build(self) -> None:
@@ -292,16 +341,30 @@ class WhatIf:
                 _gpu_names(), value=self._base, label="Begin with", with_input=True,
                 on_change=lambda event: self._begin_with(event.value),
             ).props("dense outlined")  # fmt: skip
-            for key, label, _, low, high in _SLIDERS:
-                with ui.element("div").classes("kc-slider"):
-                    with ui.element("div").classes("kc-slider-head"):
-                        ui.label(label)
-                        self._labels[key] = ui.label()
-                    self._sliders[key] = ui.slider(
-                        min=_steps(low), max=_steps(high), step=1, value=self._steps[key],
-                        on_change=lambda event, key=key: self._slide(key, int(event.value)),
-                    ).props(f'aria-label="{label}"')  # fmt: skip
+            for each in _SLIDERS:
+                self._add(each)
+            with ui.element("details").classes("kc-more").props("open" if self._has_more else ""):
+                with ui.element("summary"):
+                    ui.html("More values", sanitize=False, tag="span")
+                with ui.element("div").classes("kc-sliders"):
+                    for each in _MORE_SLIDERS:
+                        self._add(each)
         self._tell()
+
+    @property
+    def _has_more(self) -> bool:
+        return any(self._steps[each.key] for each in _MORE_SLIDERS)
+
+    def _add(self, slider: _Slider) -> None:
+        key = slider.key
+        with ui.element("div").classes("kc-slider"):
+            with ui.element("div").classes("kc-slider-head"):
+                ui.label(slider.label)
+                self._labels[key] = ui.label()
+            self._sliders[key] = ui.slider(
+                min=_steps(slider.low), max=_steps(slider.high), step=1, value=self._steps[key],
+                on_change=lambda event: self._slide(key, int(event.value)),
+            ).props(f'aria-label="{slider.label}"')  # fmt: skip
 
     def _begin_with(self, base: str) -> None:
         self._base = base
@@ -315,15 +378,16 @@ class WhatIf:
             self._changed()
 
     def _value(self, key: str) -> float:
+        whole = _EVERY_SLIDER[key].whole
         value = _facts(self._base)[key] * 2.0 ** (self._steps[key] / _STEPS_PER_OCTAVE)
-        return float(max(1, round(value)))
+        return float(whole * max(1, round(value / whole)))
 
     def _tell(self) -> None:
         facts = _facts(self._base)
-        for key, _, unit, *_ in _SLIDERS:
+        for key, slider in _EVERY_SLIDER.items():
             is_known = key in facts
             self._sliders[key].set_enabled(is_known)
-            now = f"{self._value(key):,.0f}{unit}" if is_known else "not known"
+            now = f"{self._value(key):,.0f}{slider.unit}" if is_known else "not known"
             was = f"{facts[key]:,.0f} → " if is_known and self._steps[key] else ""
             self._labels[key].set_text(f"{was}{now}")
 
@@ -335,7 +399,19 @@ def _steps(factor: float) -> int:
     return steps if factor > 1 else -steps
 
 
+def _said(slider: _Slider, value: float) -> str:
+    """Return a value in the name of a GPU.
+
+    >>> _said(_SLIDERS[2], 640.0), _said(_MORE_SLIDERS[6], 200.0)
+    ('640 GB/s', 'Latency of L2 200 cycles')
+    """
+    if slider in _SLIDERS:
+        return f"{value:,.0f}{slider.unit or ' ' + slider.label}"
+    return f"{slider.label} {value:,.0f}{slider.unit}"
+
+
 def _facts(gpu_id: str) -> dict[str, float]:
     """Return the values that sliders change, in the units of GPU files."""
-    values = {fact.key.removeprefix("peak."): fact.value for fact in load_gpu(gpu_id).facts}
-    return {key: float(values[key]) for key, *_ in _SLIDERS if isinstance(values.get(key), int | float)}  # type: ignore[arg-type]
+    gpu = load_gpu(gpu_id)
+    values = {fact.key.removeprefix("peak."): fact.value for fact in (*gpu.architecture.facts, *gpu.facts)}
+    return {key: float(values[key]) for key in _EVERY_SLIDER if isinstance(values.get(key), int | float)}  # type: ignore[arg-type]

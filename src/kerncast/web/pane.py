@@ -2,15 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 
 from nicegui import background_tasks, ui
 
 from kerncast.units import format_seconds
 from kerncast.web import panels
 from kerncast.web.jobs import Workshop
+from kerncast.web.launch_text import MOST_LAUNCHES
 from kerncast.web.questions import (
     Answer,
     ArgumentTold,
@@ -18,17 +20,30 @@ from kerncast.web.questions import (
     CompiledTold,
     Done,
     ForecastTold,
+    LaunchesTold,
     LinesTold,
     PictureTold,
     Problem,
     ReportTold,
+    TypedLaunch,
 )
-from kerncast.web.work import kernels_in
+from kerncast.web.typed_launch import kernels_in
 
 #: A pause in typing after which the answer is looked for.
 _PAUSE_SECONDS = 0.25
 _INPUT = 'dense outlined debounce="200"'
 _MOST_CHARACTERS = 2_000_000
+#: What a launch has, by the names of ``Asked``: label and hint of each field.
+_FIELDS = (
+    ("kernel", "Kernel", "saxpy, or reduce<float, 256>"),
+    ("grid", "Grid (blocks)", "4096 or 64, 64"),
+    ("block", "Block (threads)", "256 or 16, 16"),
+    ("shared_bytes", "Dynamic shared", "0 bytes"),
+)
+_MORE_FIELDS = (
+    ("defines", "Macros (-D)", "TILE=16 FAST"),
+    ("measured", "Measured times", "T4=1.2ms, V100=0.8ms"),
+)
 
 
 class Pane:
@@ -40,6 +55,7 @@ class Pane:
         self._short = self._letter = ""
         self._kernel = "Kernel"
         self._chosen: dict[str, str] = {}
+        self._remembered: dict[str, str] = {}
         self._asked, self._workshop, self._heard = asked, workshop, heard
         self._whole: Callable[[Asked], Asked] = lambda mine: mine
         self._task: asyncio.Task[None] | None = None
@@ -57,12 +73,18 @@ class Pane:
         self._whole = whole
 
     def question(self) -> Asked:
-        """Return what is asked, whole."""
+        """Return what is asked, whole, with what was typed for parameters that the kernel may have again."""
+        known = self._remembered | dict(self._asked.arguments)
+        return self._whole(replace(self._asked, arguments=tuple(known.items())))
+
+    def shown(self) -> Asked:
+        """Return what is shown, whole: the arguments are those of the kernel alone."""
         return self._whole(self._asked)
 
     def load(self, asked: Asked) -> None:
         """Show another kernel and launch, and ask."""
         self._asked = asked
+        self._remembered.clear()
         self._show_launch()
         self._editor.set_value(asked.source)
         self.ask(0.0)
@@ -106,8 +128,8 @@ class Pane:
 
     def _build_answers(self) -> None:
         with ui.element("div").classes("kc-card kc-answer") as self._answer:
-            self._verdict, self._rows, self._parts, self._occupancy = _html(), _html(), _html(), _html()
-            self._picture = _html()
+            self._verdict, self._rows, self._every, self._parts = _html(), _html(), _html(), _html()
+            self._occupancy, self._picture = _html(), _html()
             self._notes = ui.element("details")
             with self._notes:
                 with ui.element("summary"):
@@ -118,14 +140,11 @@ class Pane:
 
     def _build_launch(self) -> None:
         with ui.element("div").classes("kc-launch"):
-            fields = (
-                ("kernel", "Kernel", "saxpy, or reduce<float, 256>"),
-                ("grid", "Grid (blocks)", "4096 or 64, 64"),
-                ("block", "Block (threads)", "256 or 16, 16"),
-                ("shared_bytes", "Dynamic shared", "0 bytes"),
-            )
-            self._fields = {name: self._field(name, label, hint) for name, label, hint in fields}
+            self._tabs = ui.element("div").classes("kc-tabs").props('role="group" aria-label="Launches"')
+            self._fields = {name: self._field(name, label, hint) for name, label, hint in _FIELDS}
             self._argument_grid = ui.element("div").classes("kc-arguments")
+            for name, label, hint in _MORE_FIELDS:
+                self._fields[name] = self._field(name, label, hint).classes("kc-wide")
         self._show_launch()
 
     def _field(self, name: str, label: str, hint: str) -> ui.input:
@@ -138,7 +157,36 @@ class Pane:
         shown = getattr(self._asked, name)
         return ui.input(label, value=shown, placeholder=hint, on_change=changed).props(_INPUT)
 
+    def _show_tabs(self) -> None:
+        """Show a button per launch, and those that add or remove one."""
+        self._tabs.clear()
+        launches, place = self._asked.launches, self._asked.place
+        with self._tabs:
+            for number, each in enumerate(launches if len(launches) > 1 else ()):
+                pressed = "true" if number == place else "false"
+                named = f"{number + 1} · {each.kernel or 'kernel'}"
+                _button(named, partial(self._look_at, number)).props(f'aria-pressed="{pressed}"')
+            if len(launches) < MOST_LAUNCHES:
+                _button("Add a launch", self._add_launch).props('icon="add"')
+            if len(launches) > 1:
+                _button("Remove", self._remove_launch).props('icon="remove"')
+
+    def _look_at(self, place: int, launches: tuple[TypedLaunch, ...] | None = None) -> None:
+        """Show one of the launches, and ask."""
+        self._asked = self._asked.at(place, launches or self._asked.launches)
+        self._show_launch()
+        self.ask(0.0)
+
+    def _add_launch(self) -> None:
+        launches, place = self._asked.launches, self._asked.place
+        self._look_at(place + 1, (*launches[: place + 1], launches[place], *launches[place + 1 :]))
+
+    def _remove_launch(self) -> None:
+        rest = self._asked.others
+        self._look_at(min(self._asked.place, len(rest) - 1), rest)
+
     def _show_launch(self) -> None:
+        self._show_tabs()
         for name, field in self._fields.items():
             field.set_value(getattr(self._asked, name))
         self._show_arguments(
@@ -177,8 +225,7 @@ class Pane:
         self._asked = replace(self._asked, source=source)
         names = kernels_in(source)
         self._fields["kernel"].set_autocomplete(names)
-        base = self._asked.kernel.partition("<")[0].strip()
-        if base and names and base not in names:  # it was renamed, or another one was pasted
+        if names and not _is_known(self._asked.kernel, names):  # it was renamed, or another one was pasted
             self._asked = replace(self._asked, kernel="")
             self._fields["kernel"].set_value("")
         self.ask()
@@ -216,7 +263,10 @@ class Pane:
             case ForecastTold():
                 self._show_forecast(answer)
             case Done():
-                self._status.set_text(f"{self._short}in {seconds:.2f} s, by a small sample")
+                rest = "a first answer; more follows" if answer.is_draft else "by a small sample"
+                self._status.set_text(f"{self._short}in {seconds:.2f} s, {rest}")
+            case LaunchesTold():
+                self._every.set_content(panels.launches(answer, self._asked.place))
             case LinesTold():
                 self._behind.set_visibility(True)
                 self._lines.set_content(panels.lines(answer, self._asked.source))
@@ -228,9 +278,11 @@ class Pane:
                 self._show_problem(answer)
 
     def _show_compiled(self, told: CompiledTold) -> None:
-        known = dict(self._asked.arguments) | {each.name: each.text for each in told.arguments}
-        self._asked = replace(self._asked, arguments=tuple(known.items()))
+        self._remembered |= dict(self._asked.arguments)
+        self._asked = replace(self._asked, arguments=tuple((each.name, each.text) for each in told.arguments))
         self._kernel = told.kernel
+        if not self._asked.others:
+            self._every.set_content("")
         self.set_name(self._letter)
         self._show_arguments(told.arguments)
 
@@ -260,7 +312,7 @@ class Pane:
         self._heard(self)
 
     def _show_nothing(self) -> None:
-        for each in (self._rows, self._parts, self._occupancy, self._lines, self._picture):
+        for each in (self._rows, self._every, self._parts, self._occupancy, self._lines, self._picture):
             each.set_content("")
         self._notes.set_visibility(False)
         self._behind.set_visibility(False)
@@ -275,6 +327,15 @@ class Pane:
             self._editor.decorations = marks
 
 
+def _is_known(kernel: str, names: Sequence[str]) -> bool:
+    base = kernel.partition("<")[0].strip()
+    return not base or base in names
+
+
 def _html() -> ui.html:
     """Return a place for our own fragments, whose texts are escaped."""
     return ui.html("", sanitize=False)
+
+
+def _button(label: str, work: Callable[[], object]) -> ui.button:
+    return ui.button(label, color=None, on_click=lambda _: work()).props("flat dense no-caps")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from kerncast.printable import printable_lines
 from kerncast.report.words import describe_percent, describe_range
 from kerncast.units import format_seconds
-from kerncast.web.questions import ForecastTold, LinesTold, Problem, Row
+from kerncast.web.questions import ForecastTold, LaunchesTold, LineCost, LinesTold, Problem, Row
 
 _MOST_PARTS = 6
 _MOST_LINES = 6
@@ -106,11 +106,38 @@ def lines(told: LinesTold, source: str) -> str:
     body = "".join(
         f"<tr><td>{each.line}</td><td>{text(describe_percent(each.share))}</td>"
         f"<td><code>{text(written[each.line - 1].strip()) if each.line <= len(written) else ''}</code>"
-        f"<small>{text(each.reason)}</small></td></tr>"
+        f"<small>{text(each.reason)}</small>{_code(each)}</td></tr>"
         for each in ranked
     )
     head = f'<h3>Source lines by cost on {text(told.gpu)}</h3><p class="kc-note">Shares of {text(told.by)}.</p>'
     return f'{head}<table class="kc-lines">{body}</table>' if body else ""
+
+
+def _code(line: LineCost) -> str:
+    """Return the instructions that a line has become, folded: PTX and machine code beside each other."""
+    kinds = [(name, code) for name, code in (("PTX", line.ptx), ("Machine code", line.sass)) if code]
+    columns = "".join(f"<div><b>{name}</b><pre>{text(chr(10).join(code))}</pre></div>" for name, code in kinds)
+    more = f'<p class="kc-note">{line.left_out} further instructions are left out.</p>' if line.left_out else ""
+    told = ", ".join(f"{len(code)} of {'PTX' if name == 'PTX' else 'machine code'}" for name, code in kinds)
+    head = f"<summary>Instructions: {told}</summary>"
+    return f'<details class="kc-code">{head}<div tabindex="0">{columns}</div>{more}</details>' if kinds else ""
+
+
+def launches(told: LaunchesTold, place: int) -> str:
+    """Return the time of each launch, and of all together."""
+    known = [each.seconds for each in told.times if each.seconds is not None]
+    whole = sum(known)
+    body = "".join(
+        f"<tr{' class=kc-on' if number == place else ''}><td>{number + 1}</td><td>{text(each.kernel)}"
+        f"<small>{text(each.problem)}</small></td>"
+        f"<td>{'' if each.seconds is None else text(format_seconds(each.seconds, _DIGITS))}</td>"
+        f"<td>{'' if each.seconds is None else text(describe_percent(each.seconds / whole))}</td></tr>"
+        for number, each in enumerate(told.times)
+    )
+    total = (
+        f"<tr><td></td><td>Together</td><td>{text(format_seconds(whole, _DIGITS))}</td><td></td></tr>" if known else ""
+    )
+    return f'<h3>All launches on {text(told.gpu)}</h3><table class="kc-launches">{body}{total}</table>'
 
 
 def notes(told: ForecastTold) -> str:

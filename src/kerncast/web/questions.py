@@ -1,6 +1,6 @@
 """NOUN Asked: one state of a pane of the page, and the answers that come back, one after the other."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,17 @@ class Hypothetical:
 
 
 @dataclass(frozen=True, slots=True)
+class TypedLaunch:
+    """One launch of the source, as it was typed."""
+
+    kernel: str = ""
+    grid: str = ""
+    block: str = ""
+    shared_bytes: str = ""
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """All that a pane says: source, launch and GPUs, as they were typed."""
 
@@ -24,11 +35,33 @@ class Asked:
     block: str = ""
     shared_bytes: str = ""
     arguments: tuple[tuple[str, str], ...] = ()
-    """name and text of each argument that the page knows, whether or not the kernel has it"""
+    """name and text of each argument; in a question, also of those that the kernel does not have now"""
     gpus: tuple[str, ...] = ()
     hypothetical: Hypothetical | None = None
     wants_report: bool = False
     """whether the HTML report is asked for, and nothing else"""
+    defines: str = ""
+    """macros, as NAME=VALUE or NAME with spaces between them"""
+    measured: str = ""
+    """measured times of the launch, as GPU=TIME with commas between them"""
+    others: tuple[TypedLaunch, ...] = ()
+    """the other launches of the source, in their order"""
+    place: int = 0
+    """number of the launch above among all"""
+
+    @property
+    def launches(self) -> tuple[TypedLaunch, ...]:
+        """All launches in their order."""
+        own = TypedLaunch(self.kernel, self.grid, self.block, self.shared_bytes, self.arguments)
+        return (*self.others[: self.place], own, *self.others[self.place :])
+
+    def at(self, place: int, launches: tuple[TypedLaunch, ...]) -> "Asked":
+        """Return the same with these launches, of which the one at a place is looked at."""
+        own = launches[place]
+        return replace(
+            self, kernel=own.kernel, grid=own.grid, block=own.block, shared_bytes=own.shared_bytes,
+            arguments=own.arguments, others=(*launches[:place], *launches[place + 1 :]), place=place,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +124,8 @@ class ForecastTold:
     notes: tuple[str, ...]
     sampling: str
     """how much of the launch was executed"""
+    is_draft: bool = False
+    """whether it is of the first GPU alone, without its machine code, and the next one follows"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +136,11 @@ class LineCost:
     share: float
     reason: str
     """what the warps wait for there; empty where that is not simulated"""
+    ptx: tuple[str, ...] = ()
+    sass: tuple[str, ...] = ()
+    """machine instructions; empty where nothing reads them"""
+    left_out: int = 0
+    """further instructions of both kinds"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +151,24 @@ class LinesTold:
     lines: tuple[LineCost, ...]
     by: str
     """what the shares are of"""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTime:
+    """The forecast of one launch of several."""
+
+    kernel: str
+    seconds: float | None
+    """None where it has no forecast"""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchesTold:
+    """All launches of the source on the GPU that was named first, in their order."""
+
+    gpu: str
+    times: tuple[LaunchTime, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +204,8 @@ class Done:
 
     seconds: float
     """time until the forecast was there"""
+    is_draft: bool = False
+    """whether only the first answer was said"""
 
 
-Answer = CompiledTold | ForecastTold | LinesTold | PictureTold | ReportTold | Problem | Done
+Answer = CompiledTold | ForecastTold | LinesTold | LaunchesTold | PictureTold | ReportTold | Problem | Done

@@ -3,8 +3,9 @@
 import hmac
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncast.errors import InputError
@@ -102,15 +103,18 @@ def bound(port: int) -> socket.socket:
     return found
 
 
-def serve(listening: socket.socket, ready: Callable[[str], None]) -> None:
-    """Serve the page until interrupted; ``ready`` gets its address once it answers."""
+def serve(listening: socket.socket, ready: Callable[[str], None], include: Sequence[Path] = ()) -> None:
+    """Serve the page until interrupted; ``ready`` gets its address once it answers.
+
+    ``include``: folders whose headers sources may include.
+    """
     import uvicorn  # noqa: PLC0415  of the extra web
     from fastapi import FastAPI  # noqa: PLC0415
 
     from kerncast.web.page import add_page  # noqa: PLC0415
 
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    add_page(application)
+    add_page(application, include)
     guard = Guard(application, secrets.token_urlsafe(_TOKEN_BYTES), listening.getsockname()[1])
     settings = uvicorn.Config(
         guard, log_level="warning", access_log=False, ws_max_size=2**24, timeout_graceful_shutdown=1, lifespan="on"

@@ -1,12 +1,13 @@
 """The process that stays warm: it has loaded compilers, executor and simulator, and forks for each question.
 
-Run as ``python -m kerncast.web.warm FOLDER`` with a Unix socket for stdin, through which the server hands it one socket
-per question. The folder is for sources; the server removes it. A fork reads its question from there, so that nothing of
-a question stays here. The fork works as a command does: what it compiles, executes and simulates runs in forks of its
-own with limits (``kerncast.child_process``). When the server closes the socket, the fork ends, and all that it has
-started ends with it.
+Run as ``python -m kerncast.web.warm FOLDER [INCLUDE…]`` with a Unix socket for stdin, through which the server hands it
+one socket per question. The folder is for sources; the server removes it. Sources may include what the other folders
+hold. A fork reads its question from its socket, so that nothing of a question stays here. The fork works as a command
+does: what it compiles, executes and simulates runs in forks of its own with limits (``kerncast.child_process``). When
+the server closes the socket, the fork ends, and all that it has started ends with it.
 """
 
+import gc
 import hashlib
 import json
 import os
@@ -28,6 +29,7 @@ from kerncast.forecast import Options, forecast_all, resolve_gpus
 from kerncast.launch import Argument, Launch, parse_value
 from kerncast.typed_json import from_json, to_json
 from kerncast.web.questions import Asked, Problem
+from kerncast.web.typed_launch import Place
 from kerncast.web.work import BUDGET, answers
 
 #: Larger than any source that is compiled.
@@ -41,6 +43,9 @@ def main() -> None:
     server = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     warm_up()
+    gc.collect()
+    gc.freeze()  # else each fork would look through, and so copy, all that is loaded here
+    tempfile.tempdir = sys.argv[1]  # what a fork leaves when it is ended goes with the server
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is interrupted, and closes its socket
     server.sendall(_READY)
@@ -126,7 +131,7 @@ def _folder_of(asked: Asked) -> Path:
 
 def _say_all(send: Callable[[object], None], asked: Asked, folder: Path) -> None:
     try:
-        for each in answers(asked, folder):
+        for each in answers(asked, Place(folder, tuple(map(Path, sys.argv[2:])))):
             send(each)
     except (MemoryError, RecursionError) as error:
         send(Problem(f"this takes more memory than there is ({type(error).__name__})", "Use a smaller problem."))

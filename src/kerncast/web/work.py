@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kerncast.compile import CompiledKernel
-from kerncast.compile.nouns import Parameter
 from kerncast.errors import BudgetExceededError, CompileError, InputError, KerncastError, LaunchError, Refusal
 from kerncast.execute import Budget
 from kerncast.forecast import Forecast, Means, Options, compile_launch, forecast_all, in_limits, resolve_gpus
 from kerncast.forecast.asked import GPUsNoted
+from kerncast.forecast.closer_look import LineCode, code_of
 from kerncast.forecast.compiled_launch import compile_and_count, gathered
 from kerncast.forecast.results import simulation_key
 from kerncast.gpu import GPU
-from kerncast.launch import FLOAT_ELEMENTS, Argument, Launch, parse_extent, parse_value
+from kerncast.launch import Launch
+from kerncast.machine.listing import begin, finish
 from kerncast.models import Case
 from kerncast.models.sm.simulation import with_warp_states
+from kerncast.observation import Observation
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction
 from kerncast.printable import printable_lines
@@ -33,11 +35,12 @@ from kerncast.units import GIB
 from kerncast.web.launch_text import hypothetical_text
 from kerncast.web.questions import (
     Answer,
-    ArgumentTold,
     Asked,
     CompiledTold,
     Done,
     ForecastTold,
+    LaunchesTold,
+    LaunchTime,
     LineCost,
     LinesTold,
     Part,
@@ -46,6 +49,7 @@ from kerncast.web.questions import (
     ReportTold,
     Row,
 )
+from kerncast.web.typed_launch import SOURCE_NAME, Place, launch_of, measured_times, told_arguments, with_arguments
 
 #: Who types waits: an eighth of the sample of ``kerncast predict``, and blocks that count as endless after a second or
 #: two instead of a minute.
@@ -54,51 +58,37 @@ _SMALLER = (
     f"The sample is {Budget().sample_seconds / BUDGET.sample_seconds:.0f} times smaller than that of kerncast predict,"
     " whose time may differ."
 )
-SOURCE_NAME = "kernel.cu"
-_GPU_FILE = "hypothetical.toml"
-_KERNEL = re.compile(
-    r"__global__\s+(?:(?:static|inline|extern|void|__launch_bounds__\s*\([^)]*\))\s+)*(?P<name>\w+)\s*\("
+_DRAFT = (
+    "This is a first answer: averages over many kernels stand for the machine code, which is being read, and the other"
+    " GPUs follow."
 )
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_GPU_FILE = "hypothetical.toml"
 _AT_LINE = re.compile(r"(?:^|[\s(])(?:[^\s(]*/)?kernel\.cu(?:\((\d{1,7})\)|:(\d{1,7})): ?(.*)")
 _MOST_LINES = 40
-#: Elements of a buffer that nobody has given a size, where the launch is small.
-_LEAST_ELEMENTS = 1024
-_MOST_ELEMENTS = 1 << 26
 
 
-def kernels_in(source: str) -> list[str]:
-    """Return the names of the kernels that a source defines, as far as its text shows them.
-
-    >>> kernels_in("__global__ void a(int n) {}  // __global__ void c() {}")
-    ['a']
-    """
-    return list(dict.fromkeys(match["name"] for match in _KERNEL.finditer(_COMMENT.sub(" ", source))))
-
-
-def answers(asked: Asked, folder: Path) -> Iterator[Answer]:
-    """Yield all that there is to say; what is wrong is an answer, too.
-
-    The folder is ours, and holds nothing but an earlier answer's copy of the same.
-    """
+def answers(asked: Asked, place: Place) -> Iterator[Answer]:
+    """Yield all that there is to say; what is wrong is an answer, too."""
     begun = time.monotonic()
     try:
-        _write(folder / SOURCE_NAME, asked.source)
-        work = _Work.of(asked, folder)
+        _write(place.folder / SOURCE_NAME, asked.source)
+        work = _Work.of(asked, place)
         yield work.compiled
         if asked.wants_report:
             yield _report(work.forecast(work.gpus))
             return
-        if len(work.gpus) > 1:  # the first answer is soon there: the disassembler starts for one architecture alone
-            with suppress(Refusal):  # on this GPU; the others may have an answer
-                yield _told(work.forecast(work.gpus[:1]))
-                yield Done(time.monotonic() - begun)
+        with suppress(Refusal):  # on this GPU; the others may have an answer
+            yield work.draft()
+            yield Done(time.monotonic() - begun, is_draft=True)
+        finish(work.kernel.cubin, work.kernel.architecture)
         forecast = work.forecast(work.gpus)
         yield _told(forecast)
         yield Done(time.monotonic() - begun)
+        if len(asked.launches) > 1:
+            yield _all_launches(asked, work, place)
         yield from _explained(work, forecast)
     except KerncastError as error:
-        yield problem_of(error, folder)
+        yield problem_of(error, place.folder)
 
 
 def _write(path: Path, text: str) -> None:
@@ -130,21 +120,30 @@ class _Work:
 
     launch: Launch
     gpus: GPUsNoted
+    kernel: CompiledKernel
+    """the kernel as compiled for the first GPU, or for another one where that GPU cannot have it"""
     compiled: CompiledTold
+    measured: tuple[Observation, ...] = ()
 
     @classmethod
-    def of(cls, asked: Asked, folder: Path) -> "_Work":
-        """Compile what is asked, and complete its arguments; raises InputError."""
-        gpus = _gpus_of(asked, folder)
-        launch = _launch_of(asked, folder)
+    def of(cls, asked: Asked, place: Place) -> "_Work":
+        """Compile the launch that is looked at, and complete its arguments; raises InputError."""
+        gpus, typed = _gpus_of(asked, place.folder), asked.launches[asked.place]
+        launch, measured = launch_of(asked, typed, place), measured_times(asked.measured)
         kernel = _compiled(launch, [gpu.architecture.code_name for gpu, _ in gpus])
-        told = _arguments(asked, kernel, launch)
-        values = tuple(Argument(each.name, parse_value(each.text, each.name, folder)) for each in told)
-        return cls(replace(launch, arguments=values), gpus, CompiledTold(kernel.kernel, told))
+        told = told_arguments(typed, kernel, launch)
+        return cls(with_arguments(launch, told), gpus, kernel, CompiledTold(kernel.kernel, told), measured)
 
-    def forecast(self, gpus: GPUsNoted) -> Forecast:
+    def draft(self) -> ForecastTold:
+        """Return a forecast on the first GPU without its machine code, which is read meanwhile; raises Refusal."""
+        begin(self.kernel.cubin, self.kernel.architecture)
+        told = _told(self.forecast(self.gpus[:1], by_averages=True))
+        return replace(told, is_draft=True, sampling=f"{told.sampling} {_DRAFT}")
+
+    def forecast(self, gpus: GPUsNoted, *, by_averages: bool = False) -> Forecast:
         """Return the forecast on some GPUs, of which at least one has an answer; raises Refusal."""
-        found = forecast_all((self.launch,), gpus, Options(budget=BUDGET, apart=True)).whole()
+        options = Options(budget=BUDGET, apart=True, by_averages=by_averages, measured=self.measured)
+        found = forecast_all((self.launch,), gpus, options).whole()
         if not found.predictions:
             raise found.first_refusal or Refusal("nothing could be forecast")
         return found
@@ -161,70 +160,15 @@ def _gpus_of(asked: Asked, folder: Path) -> GPUsNoted:
     return resolve_gpus(names)
 
 
-def _launch_of(asked: Asked, folder: Path) -> Launch:
-    names = kernels_in(asked.source)
-    if not asked.source.strip():
-        raise InputError("there is no source yet", cure="Write a kernel, open a file, or begin with an example.")
-    return Launch(
-        source=folder / SOURCE_NAME,
-        kernel=asked.kernel.strip() or (names[0] if names else None),
-        grid=_extent(asked.grid, "grid"),
-        block=_extent(asked.block, "block"),
-        shared_bytes=_whole(asked.shared_bytes.strip() or "0", "shared"),
-    )
-
-
-def _extent(text: str, name: str) -> tuple[int, int, int]:
-    parts = [part for part in re.split(r"[\s,x×]+", text.strip().strip("[]()")) if part]
-    if not parts:
-        raise LaunchError(f"the {name} is empty", cure=f"Give the {name} as 1 to 3 numbers, such as 256 or 16, 16.")
-    return parse_extent([_whole(part, name) for part in parts], name, name)
-
-
-def _whole(text: str, name: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise LaunchError(f"{name}: {text[:40]!r} is not a whole number", cure="Give numbers such as 256.") from None
-
-
 def _compiled(launch: Launch, architectures: Sequence[str]) -> CompiledKernel:
-    """Return the kernel compiled for the first architecture that takes it; the others are remembered on the way."""
-    try:
-        return compile_launch(launch, architectures).kernels[0]
-    except CompileError:
-        if len(set(architectures)) == 1:
-            raise
-        return compile_launch(launch, architectures[:1]).kernels[0]
-
-
-def _arguments(asked: Asked, kernel: CompiledKernel, launch: Launch) -> tuple[ArgumentTold, ...]:
-    """Return an argument for each parameter, with a value of ours where the page has none."""
-    given = dict(asked.arguments)
-    if kernel.signature is None:  # without libclang, the page's own order has to be the right one
-        return tuple(ArgumentTold(name, "", text, is_filled=False) for name, text in asked.arguments)
-    told = []
-    for number, parameter in enumerate(kernel.signature.parameters):
-        name = parameter.name or f"argument{number}"
-        text = given.get(name, "").strip()
-        told.append(ArgumentTold(name, parameter.type_text, text or _usual(parameter, launch), is_filled=not text))
-    return tuple(told)
-
-
-def _usual(parameter: Parameter, launch: Launch) -> str:
-    """Return a value with which a kernel of one element per thread runs."""
-    threads = launch.blocks * launch.threads_per_block
-    elements = max(_LEAST_ELEMENTS, min(threads, _MOST_ELEMENTS))
-    if parameter.is_pointer:
-        element = parameter.element or "u8"
-        count = elements if parameter.element else elements * (parameter.pointee_bytes or 1)
-        fill = "random" if element in FLOAT_ELEMENTS else "zeros"
-        return f"{element}[{count}] {fill}"
-    if parameter.kind == "float":
-        return "1.0"
-    if parameter.kind == "struct":
-        return f"bytes({'00' * (parameter.byte_size or 1)})"
-    return "1" if parameter.kind == "bool" else str(elements)
+    """Return the kernel compiled for the first architecture that takes it; raises the CompileError of the first."""
+    errors = []
+    for name in dict.fromkeys(architectures):
+        try:
+            return compile_launch(launch, [name]).kernels[0]
+        except CompileError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 # What comes of it.
@@ -277,6 +221,27 @@ def _explained(work: _Work, forecast: Forecast) -> Iterator[Answer]:
     yield _roofline(forecast, first.gpu)
 
 
+def _all_launches(asked: Asked, work: _Work, place: Place) -> LaunchesTold:
+    """Return the time of each launch on the first GPU; one that is wrong costs its own time alone."""
+    (gpu, assumed), *_ = work.gpus
+    times = []
+    for number, typed in enumerate(asked.launches):
+        try:
+            launch = work.launch
+            if number != asked.place:
+                launch = launch_of(asked, typed, place)
+                kernel = _compiled(launch, [gpu.architecture.code_name])
+                launch = with_arguments(launch, told_arguments(typed, kernel, launch))
+            found = forecast_all((launch,), [(gpu, assumed)], Options(budget=BUDGET, apart=True)).whole()
+            if not found.predictions:
+                raise found.first_refusal or Refusal("nothing could be forecast")
+            times.append(LaunchTime(found.predictions[0].kernel, found.predictions[0].seconds))
+        except KerncastError as error:
+            problem = problem_of(error, place.folder)
+            times.append(LaunchTime(typed.kernel or f"launch {number + 1}", None, problem.what))
+    return LaunchesTold(gpu.name, tuple(times))
+
+
 def _roofline(forecast: Forecast, gpu: GPU) -> PictureTold:
     from kerncast.report.pictures.forecast_roofline import draw_forecast_rooflines, rooflines_of  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import svg_text  # noqa: PLC0415  draws with matplotlib
@@ -285,34 +250,47 @@ def _roofline(forecast: Forecast, gpu: GPU) -> PictureTold:
     return PictureTold("roofline", "" if figure is None else svg_text(figure))
 
 
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A profile with what its warps wait for, and the code of each source line."""
+
+    profile: KernelProfile
+    code: tuple[LineCode, ...]
+
+
 def _lines(launch: Launch, gpu: GPU) -> LinesTold:
     """Return what the source lines cost: cycles of warps where they can be simulated, warp instructions elsewhere."""
-    profile = in_limits(
-        KernelProfile, lambda means: _with_states(launch, gpu, means), [launch], Means(BUDGET, apart=True)
-    )
+    looked = in_limits(_Looked, lambda means: _look(launch, gpu, means), [launch], Means(BUDGET, apart=True))
     file = str(launch.source)
+    code = {each.line: each for each in looked.code if each.file == file}
+    by, costs = _costs(looked.profile, file)
+    found = []
+    for line, share, reason in costs:
+        own = code.get(line, LineCode(file, line, (), ()))
+        found.append(LineCost(line, share, reason, own.ptx, own.sass, own.left_out))
+    return LinesTold(gpu.name, tuple(found), by)
+
+
+def _costs(profile: KernelProfile, file: str) -> tuple[str, list[tuple[int, float, str]]]:
+    """Return what shares are of, and line, share and reason of each line of the source."""
     if profile.warp_states is not None:
-        whole = profile.warp_states.warp_cycles
-        costs = [
-            LineCost(each.line, each.warp_cycles / whole, _reason(each.states[0].state))
+        cycles = profile.warp_states.warp_cycles
+        return "the time of all warps", [
+            (each.line, each.warp_cycles / cycles, _reason(each.states[0].state))
             for each in profile.warp_states.lines
             if each.file == file
         ]
-        return LinesTold(gpu.name, tuple(costs), "the time of all warps")
     whole = sum(each.warp_instructions.value for each in profile.lines)
-    costs = [
-        LineCost(each.line, each.warp_instructions.value / whole, "")
-        for each in profile.lines
-        if each.file == file and whole
+    return "all warp instructions", [
+        (each.line, each.warp_instructions.value / whole, "") for each in profile.lines if each.file == file and whole
     ]
-    return LinesTold(gpu.name, tuple(costs), "all warp instructions")
 
 
 def _reason(state: str) -> str:
     return "issues" if state == "selected" else f"waits for {STALLS[state]}"
 
 
-def _with_states(launch: Launch, gpu: GPU, means: Means) -> KernelProfile:
+def _look(launch: Launch, gpu: GPU, means: Means) -> _Looked:
     name = gpu.architecture.code_name
     found = compile_and_count(launch, [name], means).on(name)
     if found is None:
@@ -325,9 +303,10 @@ def _with_states(launch: Launch, gpu: GPU, means: Means) -> KernelProfile:
 
     key = simulation_key(found.key, "lines", gpu, found.profile)
     try:
-        return means.results.get(KernelProfile, key, simulated)
+        profile = means.results.get(KernelProfile, key, simulated)
     except Refusal:
-        return found.profile
+        profile = found.profile
+    return _Looked(profile, code_of(found)[0])
 
 
-__all__ = ["BUDGET", "SOURCE_NAME", "answers", "kernels_in", "problem_of"]
+__all__ = ["BUDGET", "answers", "problem_of"]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +36,8 @@ def answers() -> dict[str, Answer]:
         "compare": kerncast.compare(SAXPY, GPUS),
         "occupancy": kerncast.occupancy(SAXPY, [*GPUS, "8.6"]),
         "sensitivity": kerncast.sensitivity(SAXPY, "T4", parameters=["dram_bandwidth"], advice=False),
+        "bound": kerncast.bound(SAXPY, "TITAN V", [1, 2]),
+        "sweep": kerncast.sweep(SAXPY, "T4", {"block": [128, 256]}, jobs=0),
     }
 
 
@@ -44,6 +47,8 @@ OPTIONS = {
     "compare": [f"--gpu={gpu}" for gpu in GPUS],
     "occupancy": [f"--gpu={gpu}" for gpu in (*GPUS, "8.6")],
     "sensitivity": ["--gpu=T4", "--parameter=dram_bandwidth", "--no-advice"],
+    "bound": ["--gpu=TITAN V", "--tpcs=1,2"],
+    "sweep": ["--gpu=T4", "--set=block=128,256", "--jobs=0"],
 }
 TOP = {
     "predict": ["schema_version", "timing", "predictions", "totals", "refused"],
@@ -55,6 +60,13 @@ TOP = {
     "sensitivity": [
         "schema_version", "gpu", "gpu_id", "seconds", "low", "high", "launch_share", "elasticities", "unknown",
         "recommendations", "launches", "refused", "caveats",
+    ],
+    "bound": [
+        "schema_version", "gpu", "gpu_id", "method", "kind", "level", "calibrated_on", "margin", "offset_seconds",
+        "spread_factor", "measure_next", "bounds", "plan", "extremes", "scores", "caveats", "caveat_details",
+    ],
+    "sweep": [
+        "schema_version", "level", "parameters", "points", "excluded", "reused", "best", "infeasible", "results",
     ],
 }  # fmt: skip
 COLUMNS = {
@@ -69,6 +81,8 @@ COLUMNS = {
         " blocks_per_sm warps_per_sm occupancy limiter"
     ),
     "sensitivity": "kernel launch gpu parameter elasticity low high kind enough_factor",
+    "bound": "tpcs expected_seconds bound_seconds kind guarantee measured_seconds",
+    "sweep": "block gpu gpu_id seconds low high limiter model infeasible reason",
 }
 VERBS = list(TOP)
 
@@ -170,6 +184,46 @@ def test_a_profile_has_the_names_of_nsight_compute() -> None:
     assert isinstance(found.plot(), Figure)
 
 
+def test_bounds_are_above_what_is_expected_and_fewer_tpcs_take_longer() -> None:
+    found = kerncast.bound(SAXPY, "TITAN V", "1-2")
+    one, two = found
+    assert [one.tpcs, two.tpcs] == [1, 2]
+    assert one.bound_seconds > one.expected_seconds > two.expected_seconds
+    # Three vectors of 4 MiB at less than the data sheet's 652.8 GB/s.
+    assert two.expected_seconds > 3 * 2**22 / (652.8 * GIGA)
+
+
+PROGRAM = """
+__global__ void twice(float *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2.0f; }
+int main(int count, char **values) {
+  float *x; cudaMalloc(&x, 4 << 20);
+  for (int i = 0; i < 3; ++i) twice<<<4096, 256>>>(x, 1 << 20);
+  return cudaDeviceSynchronize() != cudaSuccess || count != 2;
+}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("g++"), reason="programs are built on Linux by g++")
+def test_a_program_runs_and_is_forecast(tmp_path: Path) -> None:
+    (tmp_path / "twice.cu").write_text(PROGRAM, encoding="utf-8")
+    found = kerncast.run(tmp_path / "twice.cu", ["T4", "TITAN V"], args=["one"], out=tmp_path / "twice.kc")
+    assert (found.status, len(found.recording.launches), len(found)) == (0, 3, 2)
+    told = json.loads(found.to_json())
+    assert list(told) == [
+        "schema_version", "command", "ended", "status", "launches", "distinct", "kernels", "host_seconds",
+        "applications", "refused", "remarks",
+    ]  # fmt: skip
+    assert [each["kernel"] for each in told["applications"][0]["by_kernel"]] == ["twice"]
+    assert list(found.to_pandas()["gpu"]) == ["T4", "TITAN V"]
+    assert found.plot().axes[0].has_data()
+    assert parsed(found._repr_html_()).tag == "div"
+    assert repr(found).startswith("The program takes about ")
+    again = kerncast.run(tmp_path / "twice.kc", "T4")
+    assert again.status is None
+    assert again[0].kernels == found[0].kernels
+    assert repr(kerncast.run(tmp_path / "twice.kc")) == "3 launches of 1 kernel, 1 of them kept."
+
+
 def test_names_of_kernels_are_text(tmp_path: Path) -> None:
     text = DECLARED.read_text(encoding="utf-8")
     name = re.search(r'^kernel = "(.*)"$', text, re.MULTILINE)
@@ -263,6 +317,11 @@ two: Any = ["t4", "k40"]
         (lambda: kerncast.compare(SAXPY, "t4", against="k40"), "not among the GPUs"),
         (lambda: kerncast.predict(SAXPY, "t4", timing="warm"), "no timing is called"),
         (lambda: kerncast.profile(5), "evidence"),  # type: ignore[arg-type]
+        (lambda: kerncast.bound(SAXPY, "t4", "1-999"), "more TPCs than there are"),
+        (lambda: kerncast.bound("k.cu", "t4"), "a source without a launch"),
+        (lambda: kerncast.sweep(SAXPY, "t4", {"TILE": [8]}), "TILE"),
+        (lambda: kerncast.run("there_is_no_such_program", "t4"), "there_is_no_such_program"),
+        (lambda: kerncast.run("script.py", "t4"), "a script in Python"),
     ],
 )
 def test_bad_input_is_an_input_error(call: Any, words: str) -> None:

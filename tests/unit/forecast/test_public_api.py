@@ -25,9 +25,10 @@ FIVE = ["GTX TITAN Black", "GTX TITAN X", "TITAN V", "RTX 2080 Ti", "RTX 4070"]
 
 def test_public_names() -> None:
     assert list(kerncast.__all__) == [
-        "GPU", "Argument", "Budget", "Comparison", "Forecasts", "KerncastError", "KernelProfile", "Launch",
-        "Occupancies", "Prediction", "Profile", "Sensitivities", "Timing", "__version__", "compare", "list_gpus",
-        "load_gpu", "load_launches", "occupancy", "predict", "profile", "record", "sensitivity",
+        "GPU", "Argument", "Bound", "Bounds", "Budget", "Comparison", "Forecasts", "KerncastError", "KernelProfile",
+        "Launch", "Occupancies", "Prediction", "Profile", "ProgramRun", "Sensitivities", "SweepResults", "Timing",
+        "__version__", "bound", "compare", "list_gpus", "load_gpu", "load_launches", "occupancy", "predict", "profile",
+        "record", "run", "sensitivity", "sweep",
     ]  # fmt: skip
     assert all(getattr(kerncast, name) is not None for name in kerncast.__all__)
     assert set(dir(kerncast)) == set(kerncast.__all__)
@@ -39,7 +40,7 @@ def test_predict_and_profile_stay_functions_after_every_import() -> None:
     kerncast.predict(KERNELS / "gpusd_declared.toml", "t4")
     importlib.import_module("kerncast.occupancy")
     importlib.import_module("kerncast.occupancy.advice")
-    for name in ("compare", "occupancy", "predict", "profile", "record", "sensitivity"):
+    for name in ("bound", "compare", "occupancy", "predict", "profile", "record", "run", "sensitivity", "sweep"):
         assert isfunction(getattr(kerncast, name))
 
 
@@ -52,6 +53,17 @@ KEYWORDS = {
     "compare": "evidence gpu args price sort against timing clock budget progress",
     "occupancy": "evidence gpu block registers shared static_shared barriers cluster carveout progress",
     "sensitivity": "evidence gpu parameters advice level timing clock budget progress",
+    "bound": (
+        "evidence gpu tpcs kind method anchors times kernel form blocks blocks_per_tpc plan beside beside_tpcs train"
+        " profile level timing budget progress"
+    ),
+    "sweep": (
+        "evidence gpu values where launch model timing level clock jobs cluster resume top budget progress"
+    ),
+    "run": (
+        "program gpu args build clock out include defines compiler_options on_fault launch_seconds timeout"
+        " memory_bytes kept_bytes level progress"
+    ),
     "record": "work gpu",
     "load_gpu": "name_or_path",
     "load_launches": "path",

@@ -13,7 +13,7 @@ from kerncast import confinement
 from kerncast.execute import WholeGrid, execute
 from kerncast.machine import listing as module
 from kerncast.machine.control_flow import machine_graph
-from kerncast.machine.listing import begin, disassemble, disassembler, parse_listing
+from kerncast.machine.listing import begin, disassemble, disassembler, finish, parse_listing
 from kerncast.machine.mix import machine_mix
 from kerncast.profiles import Origin
 from tests.helpers.execute_helpers import compiled, launch
@@ -135,6 +135,18 @@ def test_a_disassembler_that_was_begun_runs_once(tmp_path: Path, monkeypatch: py
     disassemble.cache_clear()
     assert disassemble(cubin, "sm_75").routines
     assert len(runs) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script is no program there")
+def test_a_listing_that_was_waited_for_is_there_for_forks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = script_of(tmp_path, "print('.text.k:\\n/*0010*/ EXIT ;')")
+    monkeypatch.setattr(module, "disassembler", lambda: script)
+    cubin = b"waited for"
+    begin(cubin, "sm_75")
+    finish(cubin, "sm_75")
+    monkeypatch.setattr(module, "_started", None)  # nothing starts any more
+    begin(cubin, "sm_75")
+    assert list(disassemble(cubin, "sm_75").routines) == ["k"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux confines processes")

@@ -6,14 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.errors import CompileError, IllegalAddress, InputError
+from kerncast.errors import CompileError, IllegalAddress, InputError, LaunchError
 from kerncast.gpu import load_gpu
 from kerncast.launch import parse_launches
 from kerncast.typed_json import from_json, to_json
 from kerncast.web import panels
-from kerncast.web.launch_text import hypothetical_text, launch_text, with_launch
-from kerncast.web.questions import Asked, ForecastTold, Hypothetical, LineCost, LinesTold, Part, Problem, Row
-from kerncast.web.work import kernels_in, problem_of
+from kerncast.web.launch_text import hypothetical_text, launch_text, left_out, with_launch
+from kerncast.web.questions import (
+    Asked,
+    ForecastTold,
+    Hypothetical,
+    LaunchesTold,
+    LaunchTime,
+    LineCost,
+    LinesTold,
+    Part,
+    Problem,
+    Row,
+)
+from kerncast.web.typed_launch import kernels_in, macros, measured_times
+from kerncast.web.work import problem_of
 
 ASKED = Asked(
     "source", "reduce<float, 256>", "64, 2", "32x4", "1024",
@@ -26,7 +38,7 @@ TOLD = ForecastTold("k takes 2 µs. Then <b>.", (ROW,), (), ("a < b",), "all blo
 
 
 def test_a_launch_file_says_what_the_page_says() -> None:
-    text = launch_text(replace(ASKED, arguments=ASKED.arguments[:3]), ASKED.kernel, "k.cu")
+    text = launch_text(replace(ASKED, arguments=ASKED.arguments[:3]), "k.cu")
     (launch,) = parse_launches(tomllib.loads(text), Path("launch.toml"))
     assert (launch.kernel, launch.grid, launch.block) == (ASKED.kernel, (64, 2, 1), (32, 4, 1))
     assert launch.shared_bytes == 1024
@@ -34,8 +46,82 @@ def test_a_launch_file_says_what_the_page_says() -> None:
 
 
 def test_a_launch_file_comes_back_as_it_was() -> None:
-    found = with_launch(Asked("source"), launch_text(ASKED, ASKED.kernel, "k.cu"))
+    found = with_launch(Asked("source"), launch_text(ASKED, "k.cu"))
     assert found == replace(ASKED, block="32, 4")
+
+
+TWO = """
+source = "k.cu"
+include = ["headers"]
+defines = { TILE = 16, FAST = true }
+[[launch]]
+kernel = "first"
+grid = 4
+block = [8, 8]
+args = { n = 7 }
+[[launch]]
+kernel = "second"
+grid = [1, 2, 3]
+block = 32
+cluster = 2
+"""
+
+
+def test_launches_and_macros_come_and_go_as_they_were(tmp_path: Path) -> None:
+    asked = with_launch(Asked("source"), TWO)
+    assert (asked.defines, asked.kernel, [each.kernel for each in asked.others]) == (
+        "TILE=16 FAST=1",
+        "first",
+        ["second"],
+    )
+    assert left_out(TWO) == ["include", "cluster"]
+    second = asked.at(1, asked.launches)
+    assert (second.kernel, second.grid, second.place) == ("second", "1, 2, 3", 1)
+    assert second.launches == asked.launches
+    found = parse_launches(tomllib.loads(launch_text(second, "k.cu", [tmp_path])), tmp_path / "launch.toml")
+    assert [(each.kernel, each.grid) for each in found] == [("first", (4, 1, 1)), ("second", (1, 2, 3))]
+    assert {each.defines for each in found} == {(("TILE", "16"), ("FAST", "1"))}
+    assert {each.include_dirs for each in found} == {(tmp_path,)}
+
+
+@pytest.mark.parametrize("text", ["TILE-16", "=3", "A;B", "1A=2"])
+def test_what_is_no_macro_is_refused(text: str) -> None:
+    with pytest.raises(LaunchError, match="NAME=VALUE"):
+        macros(text)
+
+
+@pytest.mark.parametrize("text", ["/etc/passwd=1us", "times.csv", "T4", "..\\gpu.toml=1us", "T4=", "T4=fast"])
+def test_measured_times_name_gpus_and_no_files(text: str) -> None:
+    with pytest.raises(InputError):
+        measured_times(text)
+
+
+def test_measured_times_are_read() -> None:
+    found = measured_times("T4=1.2ms, TITAN V = 800us")
+    assert [each.gpu.id for each in found] == ["t4", "titan-v"]
+    assert [each.seconds for each in found] == pytest.approx([1.2e-3, 8e-4])
+
+
+def test_a_value_of_every_slider_makes_a_gpu(tmp_path: Path) -> None:
+    changes = (("shared.per_sm_kib", 96.0), ("lanes.fp64_per_sm", 32.0), ("cycles.dram_latency", 400.0))
+    path = tmp_path / "gpu.toml"
+    path.write_text(hypothetical_text(Hypothetical("t4", "other", changes)))
+    gpu = load_gpu(path)
+    assert (gpu.architecture.fp64_lanes_per_sm, gpu.architecture.shared_bytes_per_sm) == (32, 96 * 1024)
+
+
+def test_launches_and_instructions_are_shown_as_text() -> None:
+    told = LaunchesTold("T4", (LaunchTime("k<1>", 3e-6), LaunchTime("m", 1e-6), LaunchTime("<b>", None, "no <i>")))
+    html = panels.launches(told, 1)
+    assert "k&lt;1&gt;" in html
+    assert "4 µs" in html  # together
+    assert "75 %" in html
+    assert "<b>" not in html.replace("<b>PTX", "")
+    line = LineCost(1, 1.0, "issues", ("ld.global.f32 %f1, [%rd1];",), ("LDG.E R2, [R2] & <x>",), 3)
+    html = panels.lines(LinesTold("T4", (line,), "all"), "x[0] < 1")
+    assert "ld.global.f32" in html
+    assert "&amp; &lt;x&gt;" in html
+    assert "3 further instructions" in html
 
 
 @pytest.mark.parametrize(

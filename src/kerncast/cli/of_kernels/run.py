@@ -1,15 +1,15 @@
 """kerncast run: a whole CUDA program, unmodified, on a machine without a GPU; and how long it would take."""
 
 import shlex
-import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kerncast.api.running import built_of, default_gpu, has_work, program_asked, run_built
 from kerncast.cli.application import SEPARATOR
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import (
@@ -21,7 +21,7 @@ from kerncast.cli.shared.output import (
     write_text,
 )
 from kerncast.cli.shared.reports import ReportPlaces, beyond_of
-from kerncast.cli.shared.scripts import is_script, recording_of_script, script_of
+from kerncast.cli.shared.scripts import recording_of_script, script_of
 from kerncast.errors import InputError
 from kerncast.units import parse_seconds
 
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from kerncast.gpu import GPU
     from kerncast.recording import Recording
 
-_SOURCES = {".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a"}
-#: The GPU that a program is told of where nobody names one.
-_DEFAULT_GPU = "RTX 4090"
 #: How a program ends that has nothing to complain of.
 _WELL = "with status 0"
 _ENDINGS = {"out": (option.RECORDING,), "trace": (".json",), "export": (".toml",)}
@@ -68,6 +65,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     quiet: option.Quiet = False,
 ) -> int:
     """Run any CUDA program here, without a GPU, and forecast it on GPUs."""
+    from kerncast.api.running import copy_to  # noqa: PLC0415
     from kerncast.device.programs import Wishes  # noqa: PLC0415
     from kerncast.execute.live import Rules  # noqa: PLC0415
     from kerncast.forecast import Options, resolve_gpus  # noqa: PLC0415
@@ -82,9 +80,11 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         rules, _seconds_of(timeout), option.memory_of(memory) if memory else None,
         option.memory_of(keep, "--keep"), clock_gpu is not None, 2 if json_ else None,
     )  # fmt: skip
-    asked = _asked(program, build, _compiler_options(compiler_options, include, define))
+    place = program.index(SEPARATOR) if SEPARATOR in program else len(program)
+    behind = program[place + 1 :] if place < len(program) else None
+    asked = program_asked(program[:place], behind, build, _compiler_options(compiler_options, include, define))
     with tempfile.TemporaryDirectory(prefix="kerncast-run-") as folder, progress_on_stderr(quiet=quiet) as show:
-        shown = clock_gpu or (gpus[0][0] if gpus else _default_gpu())
+        shown = clock_gpu or (gpus[0][0] if gpus else default_gpu())
         if asked.recording is not None:
             ended, recording = _read(asked.recording, needless={"--build": build, "--clock": clock, "--out": out})
         elif asked.script is not None:
@@ -92,10 +92,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             script = script_of(asked.command, wishes.seconds, launch_seconds, wishes.kept_bytes)
             ended, recording = recording_of_script(script, [(shown, ()), *gpus], Path(folder), show)
         else:
-            built = _built(asked, shown, Path(folder), show)
+            built = built_of(asked, shown, Path(folder), show)
             ended, recording = _run(built, wishes, (shown, clock_gpu), Path(folder), show)
-        _keep(recording, out)  # forecasts may take long, or be interrupted
-        applications = _forecast(recording, gpus, options, show) if gpus and _has_work(recording) else None
+        copy_to(recording, out)  # forecasts may take long, or be interrupted
+        applications = _forecast(recording, gpus, options, show) if gpus and has_work(recording) else None
         _write(recording, applications, outputs, show)
         if export is not None:
             _export(recording, shown, export)
@@ -120,31 +120,6 @@ class _Outputs:
         self.report.check()
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The program that the words of the command line mean."""
-
-    sources: tuple[str, ...]
-    """sources to build, with options; none where the program is there, or a command builds it"""
-    command: tuple[str, ...]
-    """program and arguments; of sources, the arguments alone"""
-    build: str | None
-    is_parted: bool = False
-    """whether the program stands behind --"""
-
-    @property
-    def recording(self) -> Path | None:
-        """The recording that is named instead of a program."""
-        is_recording = not self.sources and len(self.command) == 1 and self.command[0].endswith(option.RECORDING)
-        return Path(self.command[0]) if is_recording else None
-
-    @property
-    def script(self) -> Path | None:
-        """The script in Python that is named instead of a program; with ``--``, Python runs it natively."""
-        is_named = not self.sources and self.command and is_script(Path(self.command[0]))
-        return Path(self.command[0]) if is_named and not self.is_parted else None
-
-
 def _positive(number: float, name: str) -> float:
     if not number > 0:
         raise InputError(f"{name} is {number:g}", cure="Give a number above 0.")
@@ -164,12 +139,6 @@ def _goes_on(text: str) -> bool:
     return text == "warn"
 
 
-def _default_gpu() -> "GPU":
-    from kerncast.gpu import resolve_gpu  # noqa: PLC0415
-
-    return resolve_gpu(_DEFAULT_GPU)[0]
-
-
 def _compiler_options(text: str, include: list[Path] | None, define: list[str] | None) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
@@ -178,58 +147,14 @@ def _compiler_options(text: str, include: list[Path] | None, define: list[str] |
     return (*words, *(f"-I{folder}" for folder in include or ()), *(f"-D{name}" for name in define or ()))
 
 
-def _asked(words: Sequence[str], build: str | None, options: tuple[str, ...]) -> _Asked:
-    """Return what is to be run; raises InputError for words that name no program."""
-    is_parted = SEPARATOR in words
-    front = tuple(words[: words.index(SEPARATOR)]) if is_parted else tuple(words)
-    behind = tuple(words[words.index(SEPARATOR) + 1 :]) if is_parted else ()
-    if build is not None:
-        return _Asked((), (*front, *behind), build)
-    sources = tuple(word for word in front if Path(word).suffix.lower() in _SOURCES)
-    if sources and (is_parted or len(sources) == len(front)):
-        others = [word for word in front if word not in sources]
-        if others:
-            raise InputError(f"{others[0][:80]!r} stands among sources", cure="Write arguments behind --.")
-        return _Asked((*options, *sources), behind, None)
-    if sources and sources[0] == front[0]:
-        return _Asked((*options, front[0]), front[1:], None)
-    if options:
-        raise InputError("options for the compiler are given, and no source", cure="Name sources (.cu, .cpp, .c).")
-    return _Asked((), (*front, *behind), None, is_parted=is_parted and not front)
-
-
-def _built(asked: _Asked, gpu: "GPU", folder: Path, show: "Progress | None") -> "Built":
-    from kerncast.device.programs import Place, built_by_command, built_of_sources, found  # noqa: PLC0415
-
-    if asked.sources:
-        return built_of_sources(asked.sources, asked.command, gpu, Place(folder, show))
-    if not asked.command:
-        raise InputError("no program is named", cure='Write: kerncast run --build "make" -- ./app ARGS')
-    if asked.build is not None:
-        return built_by_command(asked.build, asked.command, gpu, show)
-    return found(asked.command, show)
-
-
 def _run(
     built: "Built", wishes: "Wishes", gpus: "tuple[GPU, GPU | None]", folder: Path, show: "Progress | None"
 ) -> "tuple[Ended, Recording]":
     """Run the program; returns how it ended, and its recording."""
-    from kerncast.device.programs import run_of  # noqa: PLC0415
-    from kerncast.device.session import run_program  # noqa: PLC0415
-    from kerncast.recording import read_recording  # noqa: PLC0415
-
     for remark in built.remarks:
         tell(remark)
     tell(f"{Path(built.command[0]).name} runs natively, as you: only its kernels are confined")
-    shown, clock = gpus
-    make_clock = None
-    if clock is not None:
-        from kerncast.device.clock import ForecastClock  # noqa: PLC0415
-
-        make_clock = lambda shared: ForecastClock(clock, shared)  # noqa: E731
-    place = folder / f"run{option.RECORDING}"
-    ended = run_program(run_of(built, shown, wishes), place, make_clock, show)
-    return ended, read_recording(place)
+    return run_built(built, wishes, gpus, folder, show)
 
 
 def _read(path: Path, needless: "Mapping[str, object]") -> "tuple[Ended | None, Recording]":
@@ -245,10 +170,6 @@ def _check_needless(needless: "Mapping[str, object]", path: Path) -> None:
     for name, given in needless.items():
         if given is not None:
             raise InputError(f"{name} is of no use for {path.suffix} files", where=str(path), cure="Leave it out.")
-
-
-def _has_work(recording: "Recording") -> bool:
-    return bool(recording.kept or recording.library_calls)
 
 
 def _export(recording: "Recording", gpu: "GPU", target: Path) -> None:
@@ -268,14 +189,6 @@ def _forecast(recording: "Recording", gpus: "GPUsNoted", options: object, show: 
 
     assert isinstance(options, Options)
     return forecast_application(recording, gpus, options, show)
-
-
-def _keep(recording: "Recording", out: Path | None) -> None:
-    from kerncast.replaced_file import replacing  # noqa: PLC0415
-
-    if out is not None and recording.file is not None:
-        with replacing(out) as place:
-            shutil.copyfile(recording.file, place)
 
 
 def _write(

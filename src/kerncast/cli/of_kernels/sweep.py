@@ -1,6 +1,5 @@
 """kerncast sweep: vary macros, arguments and the launch together, and tell which combination is best where."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,10 +19,8 @@ from kerncast.cli.shared.output import (
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.studies.sweeps.executors import Executor
-    from kerncast.studies.sweeps.point_results import Job
     from kerncast.studies.sweeps.space import Space
-    from kerncast.studies.sweeps.sweep import Progress, Sweep
+    from kerncast.studies.sweeps.sweep import Sweep
 
 _REFUSED_STATUS = 3
 _PARQUET, _CSV = ".parquet", ".csv"
@@ -115,17 +112,18 @@ def command(  # noqa: PLR0913  each parameter is one option
     quiet: Quiet = False,
 ) -> int:
     """Forecast all combinations of settings on each GPU, and list the best."""
+    from kerncast.api.sweeping import executor_of, space_of_file, swept  # noqa: PLC0415
     from kerncast.forecast import Options, resolve_gpus, timing_named  # noqa: PLC0415
     from kerncast.studies.sweeps.point_results import Job  # noqa: PLC0415
 
     options = Options(model, timing_named(timing), level, clock_of(clock), budget=budget_of(memory))
     job = Job(tuple(resolve_gpus(gpu or ())), options)
-    space = _space(launch_file, set_ or [], where or [], launch)
+    space = space_of_file(launch_file, set_ or [], where or [], launch)
     files = Files(line, heat, tuple(along or ()), t4, tuner_cache, out)
     files.check(space, len(job.gpus))
-    executor = _executor(job, jobs, cluster)
+    executor = executor_of(job, jobs, cluster)
     with progress_on_stderr(quiet=quiet) as progress:
-        found = _swept(space, job, executor, resume, progress)
+        found = swept(space, job, executor, resume, progress)
     files.write(found, level)
     _emit(found, _form(json_=json_, csv=csv, out=out), Printed(out, top, level))
     if found.is_empty:
@@ -134,42 +132,6 @@ def command(  # noqa: PLR0913  each parameter is one option
             tell(f"no point has a time: {reason}")
         return _REFUSED_STATUS
     return 0
-
-
-def _space(file: Path, settings: list[str], conditions: list[str], launch: int | None) -> "Space":
-    if file.suffix.lower() == ".json":
-        from kerncast.studies.sweeps.kernel_tuner import problem_space  # noqa: PLC0415
-
-        return problem_space(file, settings, conditions)
-    from kerncast.studies.sweeps.space import launch_space  # noqa: PLC0415
-
-    return launch_space(file, settings, conditions, launch)
-
-
-def _executor(job: "Job", jobs: int | None, cluster: str | None) -> "Executor":
-    from kerncast.studies.sweeps.executors import LocalProcesses, ThisProcess  # noqa: PLC0415
-
-    if cluster is not None:
-        if jobs is not None:
-            raise InputError("--jobs and --cluster are both given", cure="Give one of them.")
-        from kerncast.studies.sweeps.cluster import DaskCluster  # noqa: PLC0415
-
-        return DaskCluster(job, cluster)
-    count = os.cpu_count() or 1 if jobs is None else jobs
-    return LocalProcesses(job, count) if count else ThisProcess(job)
-
-
-def _swept(
-    space: "Space", job: "Job", executor: "Executor", resume: Path | None, progress: "Progress | None"
-) -> "Sweep":
-    from kerncast.studies.sweeps.sweep import sweep  # noqa: PLC0415
-
-    if resume is None:
-        return sweep(space, job, executor, None, progress)
-    from kerncast.studies.sweeps.sweep_store import SweepStore  # noqa: PLC0415
-
-    with SweepStore(resume, space, job) as store:
-        return sweep(space, job, executor, store, progress)
 
 
 @dataclass(frozen=True, slots=True)

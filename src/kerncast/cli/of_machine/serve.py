@@ -1,6 +1,7 @@
 """kerncast serve: a local page to write kernels and see their times as you type."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,9 @@ _PORT = 8470
 
 def command(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of this machine; 0: any that is free.")] = _PORT,
+    include: Annotated[
+        list[Path] | None, typer.Option("--include", "-I", help="Folder whose headers sources may include.")
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> int:
     """Open a page of this machine alone: write a kernel, and see its time on each GPU."""
@@ -30,8 +34,15 @@ def command(
 
             webbrowser.open(address)
 
-    serve(bound(port), ready)
+    serve(bound(port), ready, _folders(include or []))
     return 0
+
+
+def _folders(named: list[Path]) -> list[Path]:
+    for each in named:
+        if not each.is_dir():
+            raise InputError(f"--include {str(each)[:200]} is not a folder", cure="Name a folder of headers.")
+    return [each.resolve() for each in named]
 
 
 def _check_extra() -> None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.shared.options import AsJson, Quiet, counts_of_tpcs, one_gpu
+from kerncast.cli.shared.options import AsJson, Quiet, one_gpu
 from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, tell
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
+    from kerncast.gpu import GPU
     from kerncast.read.partition_files import MeasurementFile
     from kerncast.studies.partitions import Parts
 
@@ -86,9 +87,16 @@ def command(  # noqa: PLR0913  each parameter is one option
         raise InputError(f"{len(what)} names are given", where=what[1], cure="Name one launch file, or one folder.")
     if not 1 <= runs <= _MOST_RUNS:
         raise InputError(f"--runs is {runs}", cure=f"Give 1 to {_MOST_RUNS}.")
-    chosen, _ = one_gpu(gpu, "Name one.")
-    asked = _Partitions(what[0], (chosen, counts_of_tpcs(tpcs, chosen)), times, runs, tuple(hold_out or ()))
+
+    asked = _Partitions(what[0], _parts_of(gpu, tpcs), times, runs, tuple(hold_out or ()))
     return _partitions(asked, outputs)
+
+
+def _parts_of(gpu: list[str] | None, tpcs: str | None) -> "tuple[GPU, tuple[int, ...]]":
+    from kerncast.api.bounding import counts_of_tpcs  # noqa: PLC0415
+
+    chosen, _ = one_gpu(gpu, "Name one.")
+    return chosen, counts_of_tpcs(tpcs, chosen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,12 +216,3 @@ def memory_of(text: str, name: str = "--memory") -> int:
     except ValueError:
         cure = "Give a number of bytes with its unit, such as 8GiB or 500MB."
         raise InputError(f"{name} {text[:40]!r} is not a size of memory", cure=cure) from None
-
-
-def counts_of_tpcs(text: str | None, gpu: "GPU") -> tuple[int, ...]:
-    """Return the counts that --tpcs means, all of the GPU's where it is not given; raises InputError."""
-    from kerncast.measurements import counts_up_to  # noqa: PLC0415
-    from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
-
-    most = most_tpcs(gpu)
-    return counts_up_to(f"1-{most}" if text is None else text, most, gpu.name)

@@ -280,18 +280,18 @@ class Store:
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         if self.is_ours():
             for part in (self.folder, *self._parts()):
-                yield from _owned(part)
+                yield from ((part / name, status) for name, status in _owned(part))
 
     def _trim(self, part: Path) -> None:
         """Remove what was left unfinished, and the least recently used until the rest is small enough."""
         files = sorted(_owned(part), key=lambda each: each[1].st_mtime)
         total = sum(found.st_size for _, found in files)
         now = time.time()
-        for path, found in files:
-            is_left_over = not _ENTRY.match(path.name) and now - found.st_mtime > _LEFT_OVER_SECONDS
-            if is_left_over or (total > self._part_bytes and _ENTRY.match(path.name)):
+        for name, found in files:
+            is_left_over = not _ENTRY.match(name) and now - found.st_mtime > _LEFT_OVER_SECONDS
+            if is_left_over or (total > self._part_bytes and _ENTRY.match(name)):
                 with suppress(OSError):
-                    path.unlink()
+                    (part / name).unlink()
                 total -= found.st_size
 
 
@@ -299,15 +299,15 @@ def _is_part(found: "os.DirEntry[str]") -> bool:
     return len(found.name) == 1 and found.name in _PARTS and found.is_dir(follow_symlinks=False)
 
 
-def _owned(part: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the files that a store made, without what has other names."""
+def _owned(part: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the names of the files that a store made, without what has other names."""
     with suppress(OSError), os.scandir(part) as found:
         for each in found:
             if _ENTRY.match(each.name) or _UNFINISHED.match(each.name):
                 with suppress(OSError):
                     status = each.stat(follow_symlinks=False)
                     if not stat.S_ISDIR(status.st_mode):
-                        yield Path(each.path), status
+                        yield each.name, status
 
 
 def _read(path: Path, most_bytes: int) -> bytes:

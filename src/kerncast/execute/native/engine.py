@@ -483,6 +483,8 @@ class NativeEngine:
         self._setting = setting
         compiled = compiled or _compiled(setting.linked)
         self._plan = compiled.counters
+        self._places: dict[str, list[list[int]]] = {}
+        """columns of each counter, by its name: a curve of a footprint asks for the counts again and again"""
         self.launch_run = Run(compiled, setting)
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
         together = setting.launch.blocks if setting.launch.cooperative else None
@@ -550,7 +552,9 @@ class NativeEngine:
         """Return [blocks, memory instructions] a counter; one that counts by space is summed over these."""
         rows, code = self.launch_run.counters, self._setting.program.function.instructions
         found = np.zeros((len(rows), len(self._plan.memory)), np.int64)
-        places = [self._plan.columns(code[number], number, name) for number in self._plan.memory]
+        if name not in self._places:
+            self._places[name] = [self._plan.columns(code[number], number, name) for number in self._plan.memory]
+        places = self._places[name]
         for turn in range(max(map(len, places), default=0)):
             columns = [column for column, each in enumerate(places) if len(each) > turn]
             found[:, columns] += rows[:, [places[column][turn] for column in columns]]

@@ -10,6 +10,7 @@ from kerncast.forecast.application import Application, Applications
 from kerncast.models.timeline import Timeline
 from kerncast.recording import Recording
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
+from kerncast.report.notebook import Part, Shown
 from kerncast.report.tables import Table, TextColumn, print_notes, print_table
 from kerncast.report.words import describe_limiter, describe_percent, describe_range
 from kerncast.units import format_count, format_seconds
@@ -97,6 +98,18 @@ def print_applications(recording: Recording, found: Applications, console: Conso
             console.print(f"\nKernels on {escape(best.gpu)}", highlight=False)
             print_table(kernels_table(best), console)
     print_notes(notes_of_run(recording, found), console)
+
+
+def shown_run(recording: Recording, found: Applications | None) -> Shown:
+    """Return what a program did and how long it takes, a row per GPU, and its kernels on the fastest."""
+    said = [f"{counted(recording)}."]
+    if found is None or not found.found:
+        return Shown(tuple(said), (), tuple(notes_of_run(recording, found) if found else recording.remarks))
+    best = min(found.found, key=lambda one: one.timeline.seconds)
+    parts = [Part(applications_table(found.found))]
+    if len(best.kernels) > 1:
+        parts.append(Part(kernels_table(best), f"Kernels on {best.gpu}"))
+    return Shown((verdict(found.found), *said), tuple(parts), tuple(notes_of_run(recording, found)))
 
 
 def print_remarks(recording: Recording, console: Console) -> None:

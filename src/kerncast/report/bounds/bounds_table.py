@@ -8,6 +8,7 @@ from rich.markup import escape
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.measurements.scores import Scores, scores_of
 from kerncast.report.as_json import SCHEMA_VERSION
+from kerncast.report.notebook import Part, Shown
 from kerncast.report.tables import Table, print_notes, print_table
 from kerncast.report.words import caveat_fields, describe_caveats
 from kerncast.studies.bounding import KernelBounds
@@ -218,6 +219,20 @@ def print_bounds(bounds: KernelBounds, console: Console) -> None:
         console.print(f"What further measurements{alone} would give, if they came out as expected:", highlight=False)
         print_table(Table(("further counts", "measured last", "mean above expected"), steps), console)
     print_notes(describe_caveats(caveats_of(bounds)), console)
+
+
+def shown_bounds(bounds: KernelBounds) -> Shown:
+    """Return the bound with all TPCs in a sentence, and a row per number of TPCs."""
+    count, expected, bound = bounds.tpcs[-1], bounds.answer.expected[-1], bounds.answer.bound[-1]
+    said = (
+        f"On {count} TPC{'s' * (count != 1)} of {bounds.gpu.name} the kernel stays below {format_seconds(bound, 3)}"
+        f" ({format_seconds(expected, 3)} are expected); {bounds.kind} bounds by {bounds.method}."
+    )
+    promises = dict.fromkeys(guarantee_of(bounds, each) for each in bounds.tpcs)
+    notes = [*(f"Guarantee: {each}." for each in promises), *describe_caveats(caveats_of(bounds))]
+    beside = ("beside", "slower", "at most") if bounds.slowdowns else ()
+    table = Table(("TPCs", "expected", "bound", "above", "longest measured", *beside), _rows(bounds))
+    return Shown((said,), (Part(table),), tuple(notes))
 
 
 def _rows(bounds: KernelBounds) -> tuple[tuple[str, ...], ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kerncast.gpu import GPU
 from kerncast.replaced_file import replacing
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of
+from kerncast.report.notebook import Part, Shown
 from kerncast.report.tables import Table, TextColumn, csv_text
 from kerncast.report.words import describe_limiter, describe_percent, describe_range
 from kerncast.studies.sweeps.point_results import Infeasible, Outcome
@@ -89,6 +90,27 @@ def sweep_notes(sweep: Sweep) -> list[str]:
             others = "another point" if near == 1 else f"{near} other points"
             notes.append(f"On {gpu.name} the time of the best is within the interval of {others}.")
     return notes
+
+
+def shown_sweep(sweep: Sweep, top: int, level: float) -> Shown:
+    """Return the best point on each GPU in a sentence, and the next ones in tables."""
+    parts = [Part(best_table(sweep, gpu, top, level)) for gpu in sweep.gpus if sweep.ranked(gpu)]
+    missing = infeasible_table(sweep)
+    if missing.rows:
+        parts.append(Part(missing, "Points without a time"))
+    said = [_best_said(sweep, gpu) for gpu in sweep.gpus[:_MOST_NOTED]]
+    return Shown(tuple(said), tuple(parts), tuple(sweep_notes(sweep)))
+
+
+def _best_said(sweep: Sweep, gpu: GPU) -> str:
+    ranked = sweep.ranked(gpu)
+    if not ranked:
+        return f"No point has a time on {gpu.name}."
+    best, settings = ranked[0], ", ".join(f"{name} = {value}" for name, value in ranked[0].point.settings)
+    return (
+        f"{sweep.label} is fastest on {gpu.name} with {settings}: {format_seconds(best.seconds, 3)}"
+        f" ({_range(best.outcome)}), limited by {describe_limiter(best.outcome.limiter)}."
+    )
 
 
 def sweep_object(sweep: Sweep, top: int, level: float) -> dict[str, Any]:
