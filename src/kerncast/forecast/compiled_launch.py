@@ -13,6 +13,7 @@ from kerncast.errors import (
     KernelFault,
     LaunchError,
     MachineLimitError,
+    NotExecutedError,
     Refusal,
     UnsupportedError,
 )
@@ -49,6 +50,8 @@ class Means:
     """whether launches run in a process of their own, as far as somebody asks ``gathered`` for one"""
     reads_machine_code: bool = False
     """whether launches will be simulated, so that the disassembler can start before the sample runs"""
+    counts_by_text: bool = False
+    """whether a kernel that cannot be executed is counted by its text instead"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +194,33 @@ def _counted(kernel: CompiledKernel, run: _Run) -> CompiledLaunch:
         executed = run.recorder().executed
         return profile_of(executed.trace, executed.sampler, kernel, run.launch)
 
-    key = execution_key(kernel, run.launch, run.means.budget or Budget())
-    profile = run.means.results.get(KernelProfile, key, count)
+    budget = run.means.budget or Budget()
+    key = execution_key(kernel, run.launch, budget)
+    try:
+        profile = run.means.results.get(KernelProfile, key, count)
+    except NotExecutedError as refusal:
+        if not run.means.counts_by_text:
+            raise
+        profile = _by_text(kernel, run, refusal.copied(), key)
     # Equal launches of one file differ in their place in it.
     profile = with_compiler_caveats(replace(profile, index=run.launch.index), kernel)
     return CompiledLaunch(kernel, profile, key, run)
+
+
+def _by_text(kernel: CompiledKernel, run: _Run, refusal: NotExecutedError, key: str) -> KernelProfile:
+    """Return the counts of a launch without running it; raises the refusal where they cannot be known, and why."""
+    from kerncast.execute.static import NotCountedError, count_by_text  # noqa: PLC0415  few launches need it
+
+    def count() -> KernelProfile:
+        return count_by_text(kernel, run.launch, refusal, run.means.budget or Budget())
+
+    if run.means.progress:
+        run.means.progress(f"counting {run.launch.label} by its text", 0, 0)
+    try:
+        return run.means.results.get(KernelProfile, simulation_key(key, "text"), count)
+    except NotCountedError as error:
+        why = f"; nor can it be counted without execution: {error.where}: " if error.where else "; without execution, "
+        raise NotExecutedError(f"{refusal.what}{why}{error.what}", where=refusal.where, cure=refusal.cure) from None
 
 
 def _compile(launch: Launch, architectures: Sequence[str]) -> tuple[list[CompiledKernel], list[Failure]]:

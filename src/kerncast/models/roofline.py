@@ -7,7 +7,7 @@ from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU, group_rate, tensor_rate
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
-from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile
+from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile, Origin
 from kerncast.profiles.counts import (
     FP16_FLOPS,
     FP32_FLOPS,
@@ -126,6 +126,23 @@ class Roofline(Model):
             return dram
         missing = lost_from_l2(working_set.value / gpu.l2_bytes)
         return Count(dram.value * missing, dram.low * missing, dram.high if missing else 0.0)
+
+
+class StaticRoofline(Roofline):
+    """The roofline of a kernel whose counts come from its text, because it has an instruction that is not executed.
+
+    Nothing but the interval differs: it is as wide as this model's own errors on kernels that can be executed too
+    (docs/static-counts.md). Fails when: what ``Roofline`` fails at, or how often code runs depends on data.
+    """
+
+    name: ClassVar[str] = "static-roofline"
+
+    def estimate(self, case: Case, timing: Timing) -> Estimate:
+        """Return the roofline of counts by text; raises MissingEvidenceError for others, which deserve better."""
+        if case.profile.origin is not Origin.COUNTED:
+            what = f"{case.profile.kernel} was not counted by its text, as {self.name} asks"
+            raise MissingEvidenceError(what, cure="Use --model roofline, or leave --model out.")
+        return super().estimate(case, timing)
 
 
 def _tensor_time(profile: KernelProfile, gpu: GPU) -> Count | None:
