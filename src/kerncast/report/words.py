@@ -225,6 +225,9 @@ def describe_sampling(profile: KernelProfile) -> str:
         if profile.origin is Origin.PROFILED:
             return f"Counted by a profiler on {profile.run.gpu.name}." if profile.run else "Counted by a profiler."
         return "Counts declared by hand."
+    if profile.origin is Origin.COUNTED:
+        blocks = f"{profile.sampling.blocks_executed} of {profile.sampling.blocks} blocks"
+        return f"Counted without execution, by following {blocks} through the PTX."
     if profile.sampling.is_whole_grid:
         return f"Counted exactly: all {profile.sampling.blocks} blocks were executed on the CPU."
     return (

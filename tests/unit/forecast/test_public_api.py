@@ -96,7 +96,8 @@ def test_fields_of_the_predict_object(saxpy_object: dict[str, Any]) -> None:
     types = {name: type(value) for name, value in prediction.items()}
     assert types == {
         "kernel": str, "launch": int, "count": int, "gpu": str, "gpu_id": str, "seconds": float, "low": float,
-        "high": float, "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict,
+        "high": float, "level": float, "timing": str, "clock_hz": float, "counts": str,
+        "limiter": str, "model": str, "terms": dict,
         "roofs": dict, "caveats": list, "caveat_details": list, "transfer": type(None), "evidence": type(None),
     }  # fmt: skip
     assert [p["gpu"] for p in saxpy_object["predictions"]] == FIVE
