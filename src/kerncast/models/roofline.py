@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu import GPU, group_rate, tensor_rate
+from kerncast.gpu import GPU, rate_in_use
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
 from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile, Origin
@@ -151,20 +151,18 @@ def _tensor_time(profile: KernelProfile, gpu: GPU) -> Count | None:
     Raises MissingEvidenceError where a rate is unknown.
     """
     kinds = profile.mix.kinds if profile.mix is not None else ()
-    in_groups = any(each.kind.startswith("wgmma") for each in kinds)
     times: dict[str, Count] = {}
     for (factor, total), name in TENSOR_OPS.items():
         count = profile.counts.get(name)
         if count is None or not count.value or name in times:
             continue
-        alone = tensor_rate(gpu.architecture, factor, total)
-        per_sm = group_rate(gpu.architecture, factor) if in_groups else alone and alone.per_sm
+        per_sm = rate_in_use(gpu.architecture, (factor, total), (each.kind for each in kinds))
         if not per_sm:
             what = f"{profile.kernel} uses tensor cores, whose rate of {factor} with sums of {total} is unknown"
             raise MissingEvidenceError(what, where=gpu.name)
         times[name] = count.times(1 / (2 * per_sm * gpu.sm_count * gpu.clock_hz))
     uses = [each for each in kinds if opcode_of(each.kind).pipe == "tensor"]
-    # In tensor memory the shape of a product stands in a register, so that none is counted; the product is named.
+    # In tensor memory the shape of a product stands in a register: one that is not constant is not counted, but named.
     uses.sort(key=lambda each: not opcode_of(each.kind).has(Trait.DESCRIBED))
     if uses and not times:
         raise MissingEvidenceError(f"{profile.kernel} uses tensor cores, by {uses[0].kind}, whose rate is unknown")

@@ -56,9 +56,7 @@ def predict_object(forecast: "Forecast", timing: Timing) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "timing": _timing_of(forecast, timing).value,
-        "predictions": [
-            _prediction(p, case) for p, case in zip(forecast.predictions, forecast.cases, strict=True)
-        ],
+        "predictions": [_prediction(p, case) for p, case in zip(forecast.predictions, forecast.cases, strict=True)],
         "totals": totals_of(forecast),
         "refused": [refused_launch(each) for each in forecast.refused],
     }

@@ -431,13 +431,11 @@ WORDS: dict[CaveatKind, str] = {
         "These counts are not in the profile and come from executing the source: {subject}."
     ),
     CaveatKind.COUNTED_BY_TEXT: (
-        "Counted without execution, because {subject} uses what is not executed ({instruction}): how often code runs and"
-        " what it moves follow from the PTX, the arguments and the launch alone. The time is that of the busiest resource,"
-        " and its interval is wide."
+        "Counted without execution, because {subject} uses what is not executed ({instruction}): how often code runs"
+        " and what it moves follow from the PTX, the arguments and the launch alone. The time is that of the busiest"
+        " resource, and its interval is wide."
     ),
-    CaveatKind.COPIES_NOT_COUNTED: (
-        "What these copies move is unknown and left out: {subject}."
-    ),
+    CaveatKind.COPIES_NOT_COUNTED: ("What these copies move is unknown and left out: {subject}."),
     CaveatKind.COUNTS_AND_TIME_APART: (
         "The counts are from the profile on {counted}, the time is from --measured on {timed}."
     ),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu import Architecture, tensor_rate
+from kerncast.gpu import INTEGERS_IN_TENSOR_MEMORY, Architecture, tensor_rate
 from kerncast.ptx import Instruction
 from kerncast.ptx.fragments import product_of
 
@@ -29,8 +29,6 @@ _BITS = {
 #: From this architecture on, products of 8 rows of integers are made of those of 16 rows (ptxas 12.9).
 _PADS_INTEGERS = 100
 _ROWS, _COLUMNS, _ROW_BITS = 16, 8, 256
-#: Where products of integers in tensor memory are as fast as those of FP8 (NVIDIA HGX B200 data sheet, 4.5 POPS).
-_INTEGERS_IN_TENSOR_MEMORY = {100}
 _NATIVE = {"DMMA": ("f64", "f64"), "BMMA": ("b1", "s32")}
 Cycles = tuple[float, float]
 """cycles that a warp occupies the pipe, and cycles to the result"""
@@ -57,7 +55,7 @@ def _check_tensor_memory(ins: Instruction, architecture: Architecture) -> None:
             f"{ins.name} uses tensor memory, whose times are unknown on {architecture.id}",
             where=ins.where, cure="Use --model roofline.",
         )  # fmt: skip
-    if "kind::i8" in ins.modifiers and architecture.number not in _INTEGERS_IN_TENSOR_MEMORY:
+    if "kind::i8" in ins.modifiers and architecture.number not in INTEGERS_IN_TENSOR_MEMORY:
         raise _unknown(ins, architecture)
 
 
