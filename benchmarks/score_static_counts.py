@@ -63,10 +63,8 @@ def by_text(unit: Unit, plan: Plan) -> list[Scored]:
 
 def report(scored: Sequence[Scored]) -> str:
     """Return a table: by set, how far the counts by text are from measured and from simulated times."""
-    lines = [
-        "| set | n | refused | median error | median of ratios | in interval | simulation's median error |",
-        "|---" * 7 + "|",
-    ]
+    heading = "| set | n | refused | median error | median of ratios | in interval | simulation's median error |"
+    lines = [heading, "|---" * 7 + "|"]
     for of in [*dict.fromkeys(each.case.set for each in scored), "all"]:
         rows = [each for each in scored if of in {each.case.set, "all"}]
         pairs = [({p.model: p for p in each.predictions}, each.case.seconds) for each in rows]

@@ -80,7 +80,7 @@ def forecast_all(evidence: Evidence, gpus: GPUsNoted, options: Options, progress
 
 
 def _asks_text(model: Model | None) -> bool:
-    """Return whether a kernel that cannot be executed may be counted by its text: no model but the rooflines uses that."""
+    """Return whether a kernel that cannot be executed may be counted by its text, which rooflines alone can use."""
     return model is None or model.name in {DEFAULT_MODEL_OF_COUNTS, MODEL_OF_TEXT}
 
 

@@ -63,7 +63,7 @@ def _loaded(name: str) -> Model:
 
 
 __all__ = [
-    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_PROFILES", "MODEL_OF_TEXT",
-    "MODEL_OF_TIMES_ALONE", "MODEL_SUFFIX", "Calibration", "Case", "Estimate", "FeatureCase", "Model", "Needs", "Question", "TimedCase",
+    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_PROFILES", "MODEL_OF_TEXT", "MODEL_OF_TIMES_ALONE",
+    "MODEL_SUFFIX", "Calibration", "Case", "Estimate", "FeatureCase", "Model", "Needs", "Question", "TimedCase",
     "calibration_of", "coverage_of", "coverage_text", "is_model_file", "model_named", "read_calibration",
 ]  # fmt: skip

@@ -144,7 +144,7 @@ class Walk:
         for name, written in self._written.items():
             if (both := written & meeting).any():
                 self._values.forget(name, both)
-                written &= ~both
+                written[both] = False
 
     def _visit(self, here: int, active: Index) -> None:
         block, code = self._program.cfg.blocks[here], self._program.function.instructions
