@@ -48,6 +48,6 @@ __all__ = [
     "DATA", "FACTORS", "GPU", "GPU_FOLDER", "INTEGERS_IN_TENSOR_MEMORY", "WARP_SIZE", "Architecture", "CarveoutWish",
     "Cycles", "Fact", "IncompleteGPU", "Rate", "Rule", "Status", "TensorRate", "Value", "default_bytes", "find_id",
     "find_incomplete", "granted_bytes", "group_rate", "kind_of_factor", "launch_overhead_s", "list_gpus",
-    "list_incomplete", "load_architecture", "load_gpu", "load_incomplete", "normalise", "parse_carveout", "preferred_bytes",
-    "rate_in_use", "read_names", "resolve_gpu", "rules", "tensor_rate", "varied",
+    "list_incomplete", "load_architecture", "load_gpu", "load_incomplete", "normalise", "parse_carveout",
+    "preferred_bytes", "rate_in_use", "read_names", "resolve_gpu", "rules", "tensor_rate", "varied",
 ]  # fmt: skip

@@ -21,9 +21,12 @@ from kerncast.profiles.counts import (
     SHARED_REQUESTS,
     SPECIAL_OPS,
     TENSOR_OPS,
+    access_name,
     dram_bytes_of_launch,
 )
 from kerncast.ptx import Trait, opcode_of
+
+_COPIED_SECTORS = access_name("global", "ldgsts", "sectors")
 
 
 class Roofline(Model):
@@ -109,7 +112,8 @@ class Roofline(Model):
         times = {}
         loads, stores = counts.get(GLOBAL_LOAD_SECTORS), counts.first(GLOBAL_SECTORS_WRITTEN)
         if loads is not None and stores is not None:
-            sectors = loads + stores
+            copies = counts.get(_COPIED_SECTORS)  # to shared memory: older code has none
+            sectors = loads + stores if copies is None else loads + stores + copies
             if gpu.l2_rate is None:
                 caveats.append(Caveat.of(CaveatKind.L2_RATE_UNKNOWN))
             else:

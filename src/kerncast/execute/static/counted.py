@@ -3,7 +3,6 @@
 Some blocks of threads stand for all, as they do where a kernel is executed.
 """
 
-import time
 from dataclasses import fields, replace
 
 import numpy as np
@@ -18,7 +17,7 @@ from kerncast.execute.sampling.sample import Budget, Sampler
 from kerncast.execute.setup.prepare import laid_out
 from kerncast.execute.setup.state import ACCESS_COUNTS, Setting
 from kerncast.execute.static.moved import Bytes, Moves
-from kerncast.execute.static.walk import MOST_SECONDS, NotCountedError, Walk
+from kerncast.execute.static.walk import MOST_STEPS, NotCountedError, Walk
 from kerncast.launch import NO_CLUSTER, Launch
 from kerncast.profiles import Count, Counts, InstructionMix, KernelProfile, KindCount, Origin
 from kerncast.profiles.counts import DRAM_BYTES_ONCE, GLOBAL_BYTES_TOUCHED
@@ -69,7 +68,7 @@ class _Walked:
 
 def _walk(setting: Setting, blocks: list[int], tally: Tally, moves: Moves) -> _Walked:
     """Let the threads of these blocks go, in batches, and note what they touched after each."""
-    found, deadline = _Walked(), time.monotonic() + MOST_SECONDS
+    found, left = _Walked(), MOST_STEPS
     together = setting.launch.cluster_blocks
     fitting = max(1, _TOGETHER // (setting.launch.warps_per_block * WARP_LANES) // together)
     # At least two portions, so that it is seen how what is touched grows.
@@ -79,7 +78,7 @@ def _walk(setting: Setting, blocks: list[int], tally: Tally, moves: Moves) -> _W
         tally.extend(len(chosen))
         moves.start(len(chosen))
         walk = Walk(setting, np.array(chosen, np.int64), tally, moves)
-        walk.run(deadline)
+        left = walk.run(left)
         found.sure_threads.append(walk.sure_threads)
         found.sure_warps.append(walk.sure_warps)
         found.footprints = (*found.footprints, setting.touched.footprint(start + len(chosen)))

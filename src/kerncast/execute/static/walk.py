@@ -6,8 +6,6 @@ at most so often, and at least never, until the ways meet. Out of a loop leads a
 data can end is refused. Loops that wait for what others do end at once.
 """
 
-import time
-
 import numpy as np
 import numpy.typing as npt
 
@@ -24,8 +22,9 @@ from kerncast.ptx import Flow, Instruction, Register, results_of, waiting_loops
 Mask = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 
-#: Wall time after which a walk gives up: half a minute is what a user waits for a rough answer.
-MOST_SECONDS = 30.0
+#: Steps after which the walks of a launch give up: basic blocks, evaluated instructions and accesses. Half a minute or
+#: more, as a user waits for a rough answer; not seconds, so that equal launches have equal answers.
+MOST_STEPS = 400_000
 
 
 class NotCountedError(UnsupportedError):
@@ -97,6 +96,7 @@ class Walk:
         self._values = KnownValues(setting, self.threads)
         self._ways = Ways(setting.program)
         self._evaluated = evaluated(setting.program.function)
+        self._steps = 0
         self._standing: dict[int, Mask] = {}
         self._sure: Mask = self.threads.exist.reshape(-1).copy()
         """threads that are certainly where they stand"""
@@ -108,16 +108,16 @@ class Walk:
         """[blocks of threads, basic blocks] executions that are certain"""
         self.sure_warps = np.zeros_like(self.sure_threads)
 
-    def run(self, deadline: float) -> None:
-        """Run all threads to their ends; raises NotCountedError."""
+    def run(self, steps: int) -> int:
+        """Run all threads to their ends, in so many steps at most; returns those left. Raises NotCountedError."""
         order = self._program.cfg.order
         self._tally.start(self.threads)
         if self._program.cfg.blocks:
             self._standing[order.place_of[0]] = self._sure.copy()
         with np.errstate(all="ignore"):
             while self._standing:
-                if time.monotonic() > deadline:
-                    raise NotCountedError(f"its loops run longer than can be followed in {MOST_SECONDS:g} s")
+                if self._steps > steps:
+                    raise NotCountedError(f"its loops run for more than the {MOST_STEPS} steps that are followed")
                 place = min(self._standing)
                 if place == order.end:
                     break
@@ -129,6 +129,7 @@ class Walk:
                 self._arrive(place, standing)
                 self._visit(here, np.flatnonzero(standing))
         self._tally.end()
+        return steps - self._steps
 
     def _go(self, threads: Mask, place: int) -> None:
         known = self._standing.get(place)
@@ -148,6 +149,7 @@ class Walk:
 
     def _visit(self, here: int, active: Index) -> None:
         block, code = self._program.cfg.blocks[here], self._program.function.instructions
+        self._steps += 1
         warps = np.unique(self.threads.warp[active])
         self._tally.enter(block.start, warps, active)
         sure = active[self._sure[active]]
@@ -171,11 +173,13 @@ class Walk:
         if not len(active):
             return
         if number in self._evaluated:
+            self._steps += 1
             self._values.run(ins, active, doubtful)
             unsure = active[~self._sure[active]]
             for register in results_of(ins) if len(unsure) else ():
                 self._written.setdefault(register.name, np.zeros(self.threads.count, np.bool_))[unsure] = True
         if ins.opcode.access is not None:
+            self._steps += 1
             self._moves.count(number, ins, active, self._values)
 
     def _leave(self, here: int, last: Instruction, active: Index) -> None:
