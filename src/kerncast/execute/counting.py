@@ -56,8 +56,8 @@ from kerncast.ptx import (
     kind_name,
     sources_of,
 )
-from kerncast.ptx.constants import Constants, described_product
 from kerncast.ptx.fragments import group_product_of, product_of
+from kerncast.ptx.known_constants import Constants, described_product
 from kerncast.traces import BlockCounts, Operation, Trace, operation_of
 from kerncast.traces import Counts as PerBlock
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kerncast.ptx import Register, parse_ptx
-from kerncast.ptx.constants import Constants, described_product
+from kerncast.ptx.known_constants import Constants, described_product
 from kerncast.ptx.tensor_layouts import KINDS, shape_of
 
 HEAD = ".version 8.7\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .u32 n) {\n"
