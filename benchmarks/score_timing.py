@@ -49,7 +49,7 @@ def main() -> None:
         sys.exit("Nothing is left to score.")
     scored = list(run(work, Plan(asked.model, asked.level, asked.sample_seconds), asked.jobs))
     if asked.json:
-        asked.json.write_text(json.dumps([_record(each) for each in scored], indent=1), encoding="utf-8")
+        asked.json.write_text(json.dumps([record_of(each) for each in scored], indent=1), encoding="utf-8")
     print(report(scored, asked.model, gpus))
 
 
@@ -176,7 +176,7 @@ def by_reason(refused: Iterable[Scored]) -> dict[str, int]:
     return counts
 
 
-def _record(each: Scored) -> dict[str, object]:
+def record_of(each: Scored) -> dict[str, object]:
     """Return all about one case."""
     case, launch = each.case, each.case.launch
     return {

@@ -162,6 +162,10 @@ class CaveatKind(StrEnum):
     """Another model stands in for the simulation; subject: that model."""
     OTHER_MODEL_USED = "other-model-used"
     """Another model stands in for one that cannot be used; subject: that model."""
+    COUNTED_BY_TEXT = "counted-by-text"
+    """A kernel was counted without running it; subject: the line with what is not executed."""
+    COPIES_NOT_COUNTED = "copies-not-counted"
+    """Copies whose bytes nobody knows are left out; subject: their lines."""
     FORCED = "forced"
     """The GPU cannot run a launch that is forecast all the same; subject: the GPU."""
 

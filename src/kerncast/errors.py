@@ -13,6 +13,7 @@
         ├── DoesNotCompileError      the source compiles for other architectures, not for this one
         ├── DoesNotFitError          a launch that needs more than a GPU has
         ├── UnsupportedError         an instruction or a feature that is not covered
+        │   └── NotExecutedError     an instruction that is not executed: its kernel may be counted by its text
         ├── KernelFault              the user's kernel traps or reads outside its buffers
         │   ├── IllegalAddress       it reads or writes where it must not
         │   ├── AssertionFailed      a check of its own has failed
@@ -94,6 +95,10 @@ class DoesNotFitError(Refusal):
 
 class UnsupportedError(Refusal):
     """An instruction or a feature that is not covered."""
+
+
+class NotExecutedError(UnsupportedError):
+    """An instruction that is not executed; what its kernel does may be counted by its text all the same."""
 
 
 class KernelFault(Refusal):

@@ -57,6 +57,7 @@ from kerncast.ptx import (
     sources_of,
 )
 from kerncast.ptx.fragments import group_product_of, product_of
+from kerncast.ptx.known_constants import Constants, described_product
 from kerncast.traces import BlockCounts, Operation, Trace, operation_of
 from kerncast.traces import Counts as PerBlock
 
@@ -162,6 +163,8 @@ class Totals:
     def __init__(self, trace: Trace, sampler: Sampler) -> None:
         self.code = trace.function.instructions
         self.cfg = trace.cfg
+        self.constants = Constants(trace.function)
+        """registers with one value"""
         self.counts = _in_one_row(trace.counts) if sampler.is_whole else trace.counts
         self._sums = Sums(self.code, trace.cfg, self.counts)
         self._sampler = sampler
@@ -490,15 +493,25 @@ def _work(totals: Totals) -> Counts:
 def _products(totals: Totals) -> dict[str, Count]:
     """Return the operations of tensor cores that the launch has, by their types."""
     names = list(dict.fromkeys(TENSOR_OPS.values()))
-    places, operations = [-1] * len(totals.code), [0] * len(totals.code)
+    places, by_warps, by_threads = [-1] * len(totals.code), [0] * len(totals.code), [0] * len(totals.code)
     for number, ins in enumerate(totals.code):
         product = product_of(ins.modifiers, ins.types) or group_product_of(ins.modifiers, ins.types)
-        if ins.opcode.pipe == "tensor" and product is not None:
+        described = described_product(ins, totals.constants)
+        if ins.opcode.name == "tcgen05.mma" and described is None:
+            return {}  # a count of some of the products would pass for one of all
+        if described is not None:  # a thread asks for all of it
+            places[number] = names.index(TENSOR_OPS[described.a, described.total])
+            by_threads[number] = described.operations
+        elif ins.opcode.pipe == "tensor" and product is not None:
             places[number] = names.index(TENSOR_OPS[product.kind, product.total])
-            operations[number] = product.operations
-    weights = indicators(places, len(names)).times(one_column(operations))
-    found = zip(names, totals.warps(weights), strict=True) if any(operations) else ()
-    return {name: count for name, count in found if count.value}
+            by_warps[number] = product.operations
+    of_types = indicators(places, len(names))
+    found: dict[str, Count] = {}
+    for count, operations in ((totals.warps, by_warps), (totals.threads, by_threads)):
+        if any(operations):
+            counted = zip(names, count(of_types.times(one_column(operations))), strict=True)
+            found |= {name: found.get(name, Count.exact(0)) + each for name, each in counted if each.value}
+    return found
 
 
 def _mix(totals: Totals) -> InstructionMix:

@@ -13,6 +13,7 @@ from kerncast.errors import (
     KernelFault,
     LaunchError,
     MachineLimitError,
+    NotExecutedError,
     Refusal,
     UnsupportedError,
 )
@@ -22,7 +23,7 @@ from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.models import Case, Estimate, Model, Needs
 from kerncast.models.sm.grid_memory import asks_for_neighbours
-from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
+from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, check_roles, plan_of
 from kerncast.models.sm.whole_grid import block_far_longer
 from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile
@@ -51,6 +52,8 @@ class Means:
     """whether launches will be simulated, so that the disassembler can start before the sample runs"""
     by_averages: bool = False
     """whether averages stand for the machine code, as nobody waits until it is read"""
+    counts_by_text: bool = False
+    """whether a kernel that cannot be executed is counted by its text instead"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +205,33 @@ def _counted(kernel: CompiledKernel, run: _Run) -> CompiledLaunch:
         executed = run.recorder().executed
         return profile_of(executed.trace, executed.sampler, kernel, run.launch)
 
-    key = execution_key(kernel, run.launch, run.means.budget or Budget())
-    profile = run.means.results.get(KernelProfile, key, count)
+    budget = run.means.budget or Budget()
+    key = execution_key(kernel, run.launch, budget)
+    try:
+        profile = run.means.results.get(KernelProfile, key, count)
+    except NotExecutedError as refusal:
+        if not run.means.counts_by_text:
+            raise
+        profile = _by_text(kernel, run, refusal.copied(), key)
     # Equal launches of one file differ in their place in it.
     profile = with_compiler_caveats(replace(profile, index=run.launch.index), kernel)
     return CompiledLaunch(kernel, profile, key, run)
+
+
+def _by_text(kernel: CompiledKernel, run: _Run, refusal: NotExecutedError, key: str) -> KernelProfile:
+    """Return the counts of a launch without running it; raises the refusal where they cannot be known, and why."""
+    from kerncast.execute.static import NotCountedError, count_by_text  # noqa: PLC0415  few launches need it
+
+    def count() -> KernelProfile:
+        return count_by_text(kernel, run.launch, refusal, run.means.budget or Budget())
+
+    if run.means.progress:
+        run.means.progress(f"counting {run.launch.label} by its text", 0, 0)
+    try:
+        return run.means.results.get(KernelProfile, simulation_key(key, "text"), count)
+    except NotCountedError as error:
+        why = f"; nor can it be counted without execution: {error.where}: " if error.where else "; without execution, "
+        raise NotExecutedError(f"{refusal.what}{why}{error.what}", where=refusal.where, cure=refusal.cure) from None
 
 
 def _compile(launch: Launch, architectures: Sequence[str]) -> tuple[list[CompiledKernel], list[Failure]]:
@@ -303,6 +328,8 @@ def _gathered(profile: KernelProfile, gpu: GPU, recorder: Recorder) -> Execution
     execution = recorder.execution()
     plan = plan_of(profile, gpu, execution.trace.function.instructions)
     recorded = recorder.sm_blocks(gpu.sm_count, plan.load.simulated)
+    if profile.clusters is not None and profile.clusters.blocks > 1:
+        check_roles(recorded)
     blocks = blocks_to_simulate(plan, execution, recorded)
     sm = SMRecording(recorded, recorder.footprint(), _side_by_side(blocks, recorder))
     kept = None if blocks.plan.grid_blocks == execution.grid_blocks else busy_blocks(execution)

@@ -27,8 +27,10 @@ from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
     DEFAULT_MODEL_OF_PROFILES,
+    MODEL_OF_TEXT,
     MODEL_OF_TIMES_ALONE,
     Case,
+    Model,
     Question,
     TimedCase,
     is_model_file,
@@ -65,8 +67,10 @@ def forecast_all(evidence: Evidence, gpus: GPUsNoted, options: Options, progress
     uses_caches = model is not None and model.uses_caches
 
     def work(subjects: Sequence[Subject], gathered: Gathered, progress: Progress | None) -> None:
-        reads = options.simulates
-        means = Means(options.budget, progress, reads_machine_code=reads, by_averages=options.by_averages)
+        means = Means(
+            options.budget, progress, reads_machine_code=options.simulates, by_averages=options.by_averages,
+            counts_by_text=_asks_text(model),
+        )  # fmt: skip
         observed = _observed(subjects, options, means)
         choices = Choices(options.timing, uses_caches, options.simulates, means, options.reading.sources)
         for subject in gathered.each(subjects):
@@ -76,6 +80,11 @@ def forecast_all(evidence: Evidence, gpus: GPUsNoted, options: Options, progress
                 gathered.refuse(no_memory(), subject.kernel or "", subject.index, None)
 
     return gather(subjects, work, options, progress)
+
+
+def _asks_text(model: Model | None) -> bool:
+    """Return whether a kernel that cannot be executed may be counted by its text, which rooflines alone can use."""
+    return model is None or model.name in {DEFAULT_MODEL_OF_COUNTS, MODEL_OF_TEXT}
 
 
 def _forecast_subject(subject: Subject, gpus: GPUsNoted, choices: Choices, timer: "_Timer", gathered: Gathered) -> None:
@@ -179,6 +188,8 @@ class _Timer:
             return by_times(case, options.model, Question(options.timing, options.level))
         impossible = check_fits(case.profile, case.gpu, force=options.force)
         names = _models_for(case, source) if options.model is None else (options.model,)
+        if case.profile.origin is Origin.COUNTED:
+            names = (MODEL_OF_TEXT,)
         if DEFAULT_MODEL in names and self._progress:
             self._progress(f"timing {case.profile.kernel} on {case.gpu.name}", *place)
         prediction = self._first_of(names, case, source)

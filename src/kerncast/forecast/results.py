@@ -28,6 +28,7 @@ from kerncast.errors import (
     IllegalAddress,
     InputError,
     KernelFault,
+    NotExecutedError,
     Refusal,
     UnsupportedError,
 )
@@ -46,7 +47,7 @@ _MOST_BYTES = 64 * 2**20
 _LEVEL = 1
 _REFUSALS: dict[str, type[Refusal]] = {
     each.__name__: each
-    for each in (UnsupportedError, KernelFault, IllegalAddress, AssertionFailed, BudgetExceededError)
+    for each in (UnsupportedError, NotExecutedError, KernelFault, IllegalAddress, AssertionFailed, BudgetExceededError)
 }
 
 

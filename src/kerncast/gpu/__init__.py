@@ -34,12 +34,19 @@ from kerncast.gpu.gpu import (
     resolve_gpu,
     varied,
 )
-from kerncast.gpu.tensor_rates import FACTORS, TensorRate, group_rate, kind_of_factor, tensor_rate
+from kerncast.gpu.tensor_rates import (
+    FACTORS,
+    TensorRate,
+    group_rate,
+    kind_of_factor,
+    rate_in_use,
+    tensor_rate,
+)
 
 __all__ = [
-    "DATA", "FACTORS", "GPU", "GPU_FOLDER", "WARP_SIZE", "Architecture", "CarveoutWish", "Cycles", "Fact",
-    "IncompleteGPU", "Rate", "Rule", "Status", "TensorRate", "Value", "default_bytes", "find_id", "find_incomplete",
-    "granted_bytes", "group_rate", "kind_of_factor", "launch_overhead_s", "list_gpus", "list_incomplete",
-    "load_architecture", "load_gpu", "load_incomplete", "normalise", "parse_carveout", "preferred_bytes", "read_names",
-    "resolve_gpu", "rules", "tensor_rate", "varied",
+    "DATA", "FACTORS", "GPU", "GPU_FOLDER", "WARP_SIZE", "Architecture", "CarveoutWish",
+    "Cycles", "Fact", "IncompleteGPU", "Rate", "Rule", "Status", "TensorRate", "Value", "default_bytes", "find_id",
+    "find_incomplete", "granted_bytes", "group_rate", "kind_of_factor", "launch_overhead_s", "list_gpus",
+    "list_incomplete", "load_architecture", "load_gpu", "load_incomplete", "normalise", "parse_carveout",
+    "preferred_bytes", "rate_in_use", "read_names", "resolve_gpu", "rules", "tensor_rate", "varied",
 ]  # fmt: skip

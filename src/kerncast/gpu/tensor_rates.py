@@ -4,6 +4,7 @@ A rate is that of the chip, or a share of the GPU's own rate of FP16 with FP32 s
 chip. Rates of warp-level instructions, without sparsity.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -81,6 +82,19 @@ def group_rate(architecture: Architecture, factor: str) -> float | None:
         return rows[-1].per_sm or None
     lanes, bits = architecture.tensor_group_fp16_lanes_per_sm, _BITS.get(kind_of_factor(factor))
     return None if lanes is None or bits is None else lanes * _HALF_BITS / bits
+
+
+def rate_in_use(architecture: Architecture, types: tuple[str, str], kinds: Iterable[str]) -> float | None:
+    """Return the multiply-adds per clock and SM of products of A's type and the sums', by instructions of these kinds.
+
+    Of four warps (wgmma) and in tensor memory (tcgen05) they have one rate; None where it is unknown.
+    """
+    kinds = list(kinds)
+    factor, total = types
+    if any(each.startswith(("wgmma", "tcgen05")) for each in kinds):
+        return group_rate(architecture, factor)
+    alone = tensor_rate(architecture, factor, total)
+    return alone.per_sm if alone else None
 
 
 @cache

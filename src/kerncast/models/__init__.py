@@ -11,6 +11,7 @@ from kerncast.models.calibration import Calibration, calibration_of, coverage_of
 _CLASSES = {
     "simulation": "sm.simulation.Simulation",
     "roofline": "roofline.Roofline",
+    "static-roofline": "roofline.StaticRoofline",
     "algorithm1": "transfer.algorithm1.Algorithm1",
     "ceilings": "transfer.ceilings.Ceilings",
     "pipes": "transfer.pipes.Pipes",
@@ -26,6 +27,8 @@ MODEL_SUFFIX = ".kcm"
 DEFAULT_MODEL = "simulation"
 #: The same where a kernel's source is not known, only its counts.
 DEFAULT_MODEL_OF_COUNTS = "roofline"
+#: The same where a kernel cannot be executed, and was counted by its text; this model is of no use elsewhere.
+MODEL_OF_TEXT = "static-roofline"
 #: The same for a profile without its source (docs/projection-validation.md). With the source, measured times move the
 #: simulation.
 DEFAULT_MODEL_OF_PROFILES = "pipes"
@@ -60,7 +63,7 @@ def _loaded(name: str) -> Model:
 
 
 __all__ = [
-    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_PROFILES", "MODEL_OF_TIMES_ALONE",
+    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_PROFILES", "MODEL_OF_TEXT", "MODEL_OF_TIMES_ALONE",
     "MODEL_SUFFIX", "Calibration", "Case", "Estimate", "FeatureCase", "Model", "Needs", "Question", "TimedCase",
     "calibration_of", "coverage_of", "coverage_text", "is_model_file", "model_named", "read_calibration",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu import GPU, group_rate, tensor_rate
+from kerncast.gpu import GPU, group_rate, rate_in_use
 from kerncast.models.base import Case, lost_from_l2
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import SECTOR_BYTES, KernelProfile
@@ -233,16 +233,16 @@ def _float_rates(gpu: GPU) -> Mapping[int, float]:
 
 def _tensor_roofs(profile: KernelProfile, gpu: GPU) -> Iterator[ComputeRoof]:
     """Yield the tensor cores' work by types, at the rate of the instructions that the kernel uses."""
-    kinds = profile.mix.kinds if profile.mix is not None else ()
-    in_groups = any(each.kind.startswith("wgmma") for each in kinds)
+    kinds = [each.kind for each in profile.mix.kinds] if profile.mix is not None else []
+    in_groups = any(each.startswith(("wgmma", "tcgen05")) for each in kinds)
     seen: set[str] = set()
     for (factor, total), name in TENSOR_OPS.items():
         count = profile.counts.get(name)
         if count is None or not count.value or name in seen:
             continue
         seen.add(name)
-        alone, grouped = tensor_rate(gpu.architecture, factor, total), group_rate(gpu.architecture, factor)
-        per_sm = grouped if in_groups else (alone.per_sm if alone else None)
+        grouped = group_rate(gpu.architecture, factor)
+        per_sm = rate_in_use(gpu.architecture, (factor, total), kinds)
         other = None if in_groups or grouped is None or grouped == per_sm else grouped
         label = f"{_TENSOR_NAMES[factor]} tensor"
         yield ComputeRoof(label, count.value, _per_second(gpu, per_sm), _per_second(gpu, other))

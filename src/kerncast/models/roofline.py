@@ -4,10 +4,10 @@ from typing import ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu import GPU, group_rate, tensor_rate
+from kerncast.gpu import GPU, rate_in_use
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
-from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile
+from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile, Origin
 from kerncast.profiles.counts import (
     FP16_FLOPS,
     FP32_FLOPS,
@@ -21,9 +21,12 @@ from kerncast.profiles.counts import (
     SHARED_REQUESTS,
     SPECIAL_OPS,
     TENSOR_OPS,
+    access_name,
     dram_bytes_of_launch,
 )
 from kerncast.ptx import Trait, opcode_of
+
+_COPIED_SECTORS = access_name("global", "ldgsts", "sectors")
 
 
 class Roofline(Model):
@@ -109,7 +112,8 @@ class Roofline(Model):
         times = {}
         loads, stores = counts.get(GLOBAL_LOAD_SECTORS), counts.first(GLOBAL_SECTORS_WRITTEN)
         if loads is not None and stores is not None:
-            sectors = loads + stores
+            copies = counts.get(_COPIED_SECTORS)  # to shared memory: older code has none
+            sectors = loads + stores if copies is None else loads + stores + copies
             if gpu.l2_rate is None:
                 caveats.append(Caveat.of(CaveatKind.L2_RATE_UNKNOWN))
             else:
@@ -128,26 +132,41 @@ class Roofline(Model):
         return Count(dram.value * missing, dram.low * missing, dram.high if missing else 0.0)
 
 
+class StaticRoofline(Roofline):
+    """The roofline of a kernel whose counts come from its text, because it has an instruction that is not executed.
+
+    Nothing but the interval differs: it is as wide as this model's own errors on kernels that can be executed too
+    (docs/static-counts.md). Fails when: what ``Roofline`` fails at, or how often code runs depends on data.
+    """
+
+    name: ClassVar[str] = "static-roofline"
+
+    def estimate(self, case: Case, timing: Timing) -> Estimate:
+        """Return the roofline of counts by text; raises MissingEvidenceError for others, which deserve better."""
+        if case.profile.origin is not Origin.COUNTED:
+            what = f"{case.profile.kernel} was not counted by its text, as {self.name} asks"
+            raise MissingEvidenceError(what, cure="Use --model roofline, or leave --model out.")
+        return super().estimate(case, timing)
+
+
 def _tensor_time(profile: KernelProfile, gpu: GPU) -> Count | None:
     """Return the time of the tensor cores, each type at its own rate; None where they do nothing.
 
     Raises MissingEvidenceError where a rate is unknown.
     """
     kinds = profile.mix.kinds if profile.mix is not None else ()
-    in_groups = any(each.kind.startswith("wgmma") for each in kinds)
     times: dict[str, Count] = {}
     for (factor, total), name in TENSOR_OPS.items():
         count = profile.counts.get(name)
         if count is None or not count.value or name in times:
             continue
-        alone = tensor_rate(gpu.architecture, factor, total)
-        per_sm = group_rate(gpu.architecture, factor) if in_groups else alone and alone.per_sm
+        per_sm = rate_in_use(gpu.architecture, (factor, total), (each.kind for each in kinds))
         if not per_sm:
             what = f"{profile.kernel} uses tensor cores, whose rate of {factor} with sums of {total} is unknown"
             raise MissingEvidenceError(what, where=gpu.name)
         times[name] = count.times(1 / (2 * per_sm * gpu.sm_count * gpu.clock_hz))
     uses = [each for each in kinds if opcode_of(each.kind).pipe == "tensor"]
-    # In tensor memory the shape of a product stands in a register, so that none is counted; the product is named.
+    # In tensor memory the shape of a product stands in a register: one that is not constant is not counted, but named.
     uses.sort(key=lambda each: not opcode_of(each.kind).has(Trait.DESCRIBED))
     if uses and not times:
         raise MissingEvidenceError(f"{profile.kernel} uses tensor cores, by {uses[0].kind}, whose rate is unknown")

@@ -14,6 +14,8 @@ class Origin(StrEnum):
 
     EXECUTED = "executed"
     """counted while the kernel's PTX ran on the CPU"""
+    COUNTED = "counted"
+    """counted by the kernel's text, arguments and launch, without running it"""
     COMPILED = "compiled"
     """read from the compiler's output"""
     DECLARED = "declared"
@@ -69,7 +71,7 @@ class Count:
 #: and nobody checked what is declared.
 _BEST_FIRST = (
     Origin.PROFILED, Origin.EXECUTED, Origin.DISASSEMBLED, Origin.COMPILED, Origin.SIMULATED, Origin.ESTIMATED,
-    Origin.DECLARED,
+    Origin.COUNTED, Origin.DECLARED,
 )  # fmt: skip
 
 

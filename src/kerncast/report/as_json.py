@@ -56,9 +56,7 @@ def predict_object(forecast: "Forecast", timing: Timing) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "timing": _timing_of(forecast, timing).value,
-        "predictions": [
-            _prediction(p, case.gpu.clock_hz) for p, case in zip(forecast.predictions, forecast.cases, strict=True)
-        ],
+        "predictions": [_prediction(p, case) for p, case in zip(forecast.predictions, forecast.cases, strict=True)],
         "totals": totals_of(forecast),
         "refused": [refused_launch(each) for each in forecast.refused],
     }
@@ -121,11 +119,13 @@ def missing_object(missing: "MissingFacts") -> dict[str, Any]:
     return {"model": missing.model, "keys": list(missing.keys)}
 
 
-def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:
+def _prediction(p: Prediction, case: Any) -> dict[str, Any]:
+    profile = getattr(case, "profile", None)  # of an operator, or a kernel known by its times, there is none
     return {
         **fields_of(p, "kernel", "launch", "count", "gpu", "gpu_id", "seconds", "low", "high", "level"),
         "timing": p.timing.value,
-        "clock_hz": clock_hz,
+        "clock_hz": case.gpu.clock_hz,
+        "counts": profile.origin.value if profile else None,
         **fields_of(p, "limiter", "model"),
         "terms": {term.name: term.seconds for term in p.terms},
         "roofs": {term.name: term.seconds / p.seconds for term in p.terms} if p.seconds else {},

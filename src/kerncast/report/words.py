@@ -225,6 +225,9 @@ def describe_sampling(profile: KernelProfile) -> str:
         if profile.origin is Origin.PROFILED:
             return f"Counted by a profiler on {profile.run.gpu.name}." if profile.run else "Counted by a profiler."
         return "Counts declared by hand."
+    if profile.origin is Origin.COUNTED:
+        blocks = f"{profile.sampling.blocks_executed} of {profile.sampling.blocks} blocks"
+        return f"Counted without execution, by following {blocks} through the PTX."
     if profile.sampling.is_whole_grid:
         return f"Counted exactly: all {profile.sampling.blocks} blocks were executed on the CPU."
     return (
@@ -427,6 +430,12 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.COUNTED_BY_EXECUTION: (
         "These counts are not in the profile and come from executing the source: {subject}."
     ),
+    CaveatKind.COUNTED_BY_TEXT: (
+        "Counted without execution, because {subject} uses what is not executed ({instruction}): how often code runs"
+        " and what it moves follow from the PTX, the arguments and the launch alone. The time is that of the busiest"
+        " resource, and its interval is wide."
+    ),
+    CaveatKind.COPIES_NOT_COUNTED: ("What these copies move is unknown and left out: {subject}."),
     CaveatKind.COUNTS_AND_TIME_APART: (
         "The counts are from the profile on {counted}, the time is from --measured on {timed}."
     ),

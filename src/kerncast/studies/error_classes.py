@@ -21,13 +21,28 @@ from kerncast.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 
-#: Classes by the terms of the simulation: streams, caches, atomics, pipes, waiting.
+#: Classes by the terms of the simulation and of the roofline: streams, caches, atomics, pipes, waiting.
 CLASSES: dict[str, tuple[str, ...]] = {
     "dram": ("dram",),
     "l2": ("l2",),
     "l1": ("l1", "shared", "lsu"),
     "atomics": ("atomics",),
-    "pipes": ("fma", "alu", "imad", "xu", "fp64", "fp16", "tensor", "tensor_memory", "branch", "uniform", "issue"),
+    "pipes": (
+        "fma",
+        "alu",
+        "imad",
+        "xu",
+        "fp64",
+        "fp16",
+        "tensor",
+        "tensor_memory",
+        "branch",
+        "uniform",
+        "issue",
+        "fp32",
+        "special",
+        "integer",
+    ),
     "latency": ("latency",),
     "launch": ("blocks", "launch"),
 }

@@ -57,9 +57,7 @@ KEYWORDS = {
         "evidence gpu tpcs kind method anchors times kernel form blocks blocks_per_tpc plan beside beside_tpcs train"
         " profile level timing budget progress"
     ),
-    "sweep": (
-        "evidence gpu values where launch model timing level clock jobs cluster resume top budget progress"
-    ),
+    "sweep": ("evidence gpu values where launch model timing level clock jobs cluster resume top budget progress"),
     "run": (
         "program gpu args build clock out include defines compiler_options on_fault launch_seconds timeout"
         " memory_bytes kept_bytes level progress"
@@ -108,7 +106,8 @@ def test_fields_of_the_predict_object(saxpy_object: dict[str, Any]) -> None:
     types = {name: type(value) for name, value in prediction.items()}
     assert types == {
         "kernel": str, "launch": int, "count": int, "gpu": str, "gpu_id": str, "seconds": float, "low": float,
-        "high": float, "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict,
+        "high": float, "level": float, "timing": str, "clock_hz": float, "counts": str,
+        "limiter": str, "model": str, "terms": dict,
         "roofs": dict, "caveats": list, "caveat_details": list, "transfer": type(None), "evidence": type(None),
     }  # fmt: skip
     assert [p["gpu"] for p in saxpy_object["predictions"]] == FIVE

@@ -1,15 +1,20 @@
 """Operations of tensor cores: counted by type under Nsight Compute's names, and a ceiling of the roofline."""
 
+import re
+
 import pytest
 
-from kerncast.errors import MissingEvidenceError
+from kerncast.errors import MissingEvidenceError, NotExecutedError
+from kerncast.execute import Budget, WholeGrid
+from kerncast.execute.static import count_by_text
 from kerncast.gpu import GPU, load_gpu
 from kerncast.metrics.execution import flops
 from kerncast.models.base import Case
 from kerncast.models.roofline import Roofline
 from kerncast.prediction import Timing
-from kerncast.profiles import KernelProfile
+from kerncast.profiles import Count, KernelProfile
 from tests.helpers.execute_helpers import launch, profile, ptx_kernel
+from tests.helpers.places import ROOT
 
 WARPS, ROUNDS = 8 * 108, 50
 TEXT = """
@@ -50,3 +55,31 @@ def test_each_type_has_its_count_and_its_ceiling() -> None:
 def test_a_type_without_a_rate_is_refused() -> None:
     with pytest.raises(MissingEvidenceError, match="rate of s4 with sums of s32 is unknown"):
         times(counted(SMALL), load_gpu("h100-sxm"))
+
+
+def test_products_in_tensor_memory_are_counted_by_their_descriptors() -> None:
+    """A Triton kernel of sm_100 multiplies 256 x 96 by 96 x 64; without execution the same is counted."""
+    values = ["f16[256,96] random", "f16[96,64] random", "f16[256,64] zeros", 256, 64, 96, 96, 64, 64, 0, 0]
+    path = ROOT / "tests" / "instructions" / "triton" / "matmul_f16_sm100.ptx"
+    text = re.sub(r"\bmatmul_kernel\b", "k", path.read_text(encoding="utf-8"))
+    names = dict.fromkeys(re.findall(r"\w+_param_\d+", text))
+    given = launch(4, 128, 20496, **dict(zip(names, values, strict=True)))
+    kernel = ptx_kernel(text)
+    name, expected = "sm__ops_path_tensor_src_fp16_dst_fp32.sum", 2 * 256 * 64 * 96
+    found = profile(kernel, given, WholeGrid())
+    assert found.counts[name] == Count.exact(expected)
+    assert count_by_text(kernel, given, NotExecutedError("taken so"), Budget()).counts[name].value == expected
+    gpu = load_gpu("b200")
+    # Half a cycle for each column of B (SemiAnalysisAI/microbench-blackwell): a block has 6 products of 32 columns.
+    assert times(found, gpu)["tensor"] == pytest.approx(6 * 32 / 2 / gpu.clock_hz)
+
+
+def test_products_by_unknown_descriptors_are_refused() -> None:
+    text = """
+.visible .entry k(.param .u64 d) { .reg .b64 %rd<3>; .reg .b32 %r; .reg .pred %p; ld.param.u64 %rd0, [d];
+ld.global.b32 %r, [%rd0]; setp.ne.u32 %p, %r, 1; mov.b64 %rd1, 0;
+tcgen05.mma.cta_group::1.kind::f16 [%r], %rd1, %rd1, %r, 1; ret; }
+"""
+    found = count_by_text(ptx_kernel(text), launch(1, 32, d="u32[32] zeros"), NotExecutedError("taken so"), Budget())
+    with pytest.raises(MissingEvidenceError, match=r"by tcgen05\.mma, whose rate is unknown"):
+        times(found, load_gpu("b200"))

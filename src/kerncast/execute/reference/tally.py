@@ -259,20 +259,20 @@ class Tally:
         pieces = global_pieces(lanes)
         sectors, lines = sectors_and_lines(pieces, self._threads.warps)
         self._requests(number, lanes, "accesses", "requests")
-        self._add("sectors", number, sectors)
-        self._add("lines", number, lines)
+        self.add("sectors", number, sectors)
+        self.add("lines", number, lines)
         if ins.is_update:
-            self._add("contention", number, contention(lanes, self._threads.warps)[0])
+            self.add("contention", number, contention(lanes, self._threads.warps)[0])
 
     def _shared(self, number: int, ins: Instruction, lanes: Lanes) -> None:
         self._requests(number, lanes, "shared_accesses", "shared_requests")
         served = self._served(number, lanes)
         if served is not None:
             wavefronts, least = self._passes(served, is_atomic=ins.is_update)
-            self._add("shared_wavefronts", number, wavefronts)
-            self._add("shared_conflicts", number, wavefronts - least)
+            self.add("shared_wavefronts", number, wavefronts)
+            self.add("shared_conflicts", number, wavefronts - least)
         if ins.is_update:
-            self._add("contention", number, contention(lanes, self._threads.warps)[0])
+            self.add("contention", number, contention(lanes, self._threads.warps)[0])
 
     def _served(self, number: int, lanes: Lanes) -> Lanes | None:
         """Return the lanes of the wide load that an instruction stands for; None where another one does."""
@@ -291,14 +291,14 @@ class Tally:
         pieces = local_pieces(lanes)
         sectors, lines = sectors_and_lines(pieces, self._threads.warps)
         self._requests(number, lanes, "local_accesses", "local_requests")
-        self._add("local_sectors", number, sectors)
-        self._add("local_lines", number, lines)
+        self.add("local_sectors", number, sectors)
+        self.add("local_lines", number, lines)
 
     def _requests(self, number: int, lanes: Lanes, threads: str, requests: str) -> None:
         """Count the threads of the lanes, and the warps that have any, by these names."""
         per_warp = np.bincount(lanes.warp, minlength=self._threads.warps)
-        self._add(threads, number, per_warp)
-        self._add(requests, number, per_warp > 0)
+        self.add(threads, number, per_warp)
+        self.add(requests, number, per_warp > 0)
 
     def _touch(self, ins: Instruction, part: Part) -> None:
         page = part.offsets // PAGE_BYTES
@@ -311,7 +311,8 @@ class Tally:
             np.bitwise_or.at(self._touched.written, sectors, words)
             self._touched.pages[page] |= PAGE_BITS["written"]
 
-    def _add(self, name: str, number: int, per_warp: "npt.NDArray[np.int64] | npt.NDArray[np.bool_]") -> None:
+    def add(self, name: str, number: int, per_warp: "npt.NDArray[np.int64] | npt.NDArray[np.bool_]") -> None:
+        """Add [warps] numbers to a count of a memory instruction, by its name in ACCESS_COUNTS."""
         per_block = per_warp.reshape(self._threads.blocks, -1).sum(axis=1)
         self.counts[name][self._rows, self._columns[number]] += per_block
 

@@ -44,12 +44,18 @@ from kerncast.units import GIB, format_bytes
 def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
     """Return a launch ready to run.
 
-    Raises LaunchError for arguments that do not fit, UnsupportedError for an instruction that is not covered and
+    Raises LaunchError for arguments that do not fit, NotExecutedError for an instruction that is not covered and
     BudgetExceededError for buffers that are too large.
     """
+    function = program_of(kernel, launch).function
+    check_supported(function)
+    check_operands(function)
+    return laid_out(kernel, launch, budget)
+
+
+def laid_out(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
+    """Return a launch with its memory, whether or not its instructions are covered; raises as ``prepare`` does."""
     linked = program_of(kernel, launch)
-    check_supported(linked.function)
-    check_operands(linked.function)
     launch = in_clusters(launch, linked.function, linked.target)
     check_pairs(launch, linked.function)
     if launch.memory is not None:

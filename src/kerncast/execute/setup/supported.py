@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import LaunchError, UnsupportedError
+from kerncast.errors import LaunchError, NotExecutedError, UnsupportedError
 from kerncast.launch import NO_CLUSTER, Launch, check_cluster
 from kerncast.ptx import (
     COMBINATIONS,
@@ -104,7 +104,7 @@ def check_operands(function: Function) -> None:
             for check in (_names_one, _compares, _reduces_into, _has_fragments, _copies, _names_box, _describes_tiles)
         ):
             what = f"PTX instruction {ins.name} with these operands is not supported"
-            raise UnsupportedError(what, where=ins.where or function.name)
+            raise NotExecutedError(what, where=ins.where or function.name)
 
 
 def _names_one(ins: Instruction) -> bool:
@@ -262,13 +262,18 @@ def _are_registers(operands: tuple[Operand, ...], bits: int, count: int) -> bool
 def check_supported(function: Function) -> None:
     """Raise UnsupportedError for the first instruction that the engine does not cover."""
     for instruction in function.instructions:
-        if not any(_fits(instruction, form) for form in FORMS.get(instruction.opcode.name, ())):
-            raise UnsupportedError(
+        if not is_covered(instruction):
+            raise NotExecutedError(
                 f"PTX instruction {instruction.name} is not supported",
                 where=instruction.where or function.name,
                 cure=_cure(instruction),
             )
         _check_specials(instruction, function)
+
+
+def is_covered(ins: Instruction) -> bool:
+    """Return whether an instruction has a form that is executed."""
+    return any(_fits(ins, form) for form in FORMS.get(ins.opcode.name, ()))
 
 
 def _cure(ins: Instruction) -> str | None:

@@ -12,6 +12,7 @@ _BRACKET = "kerncast__dram_bytes_bracket.sum"
 _WORKING_SET = "kerncast__global_bytes_touched.sum"
 _ORIGINS = {
     Origin.EXECUTED: "counted while the PTX ran on the CPU",
+    Origin.COUNTED: "counted by the PTX, the arguments and the launch, without running it",
     Origin.COMPILED: "read from the compiled kernel",
     Origin.DECLARED: "as launched",
     Origin.DISASSEMBLED: "disassembled machine code, run as often as the PTX it comes from",
