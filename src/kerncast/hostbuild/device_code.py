@@ -5,6 +5,7 @@ NVRTC reads no host code, and finds a kernel by its name: Thrust's headers are h
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
 #: Symbols of an object, by which clang launches kernels of CUB and Thrust, or instances for a lambda, for types of
 #: CuTe, whose headers hold host code, or for an object of a class.
@@ -19,9 +20,13 @@ _GRID_CONSTANT = "-DCUTLASS_GRID_CONSTANT=__grid_constant__"
 _PTX = "+ptx87"
 
 
-def needs_clang(content: bytes) -> bool:
-    """Whether an object launches kernels that NVRTC cannot compile."""
-    return _LAUNCHES.search(content) is not None
+#: Headers of libraries whose types of parameters hold host code, but leave no mark on a kernel's symbol: ThunderKittens.
+_HEADERS = frozenset({"kittens.cuh"})
+
+
+def needs_clang(content: bytes, files: Sequence[str] = ()) -> bool:
+    """Whether an object launches kernels that NVRTC cannot compile; ``files`` are those that it was compiled from."""
+    return _LAUNCHES.search(content) is not None or any(PurePath(each).name in _HEADERS for each in files)
 
 
 def device_command(host: Sequence[str], architecture: int) -> list[str]:
