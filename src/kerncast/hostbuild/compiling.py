@@ -133,7 +133,8 @@ def _compile(work: _Work) -> Compiled:
             outputs += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(code)]
         _run_compiler(work, outputs, Path(folder))
         content = read_bytes(made, OUTPUT)
-        if is_cuda and needs_clang(content, _dependencies(read)) and (ptx := _compiled_by_clang(work, Path(folder))) is not None:
+        asks = is_cuda and (_asks_for_clang(work.unit) or needs_clang(content, _dependencies(read)))
+        if asks and (ptx := _compiled_by_clang(work, Path(folder))) is not None:
             # A comment of PTX: kernels that NVRTC can compile are compiled from the source all the same.
             code.write_bytes(b"// " + work.tag.encode() + b"\n" + ptx + b"\0")
             _run_compiler(work, outputs, Path(folder))
@@ -141,6 +142,14 @@ def _compile(work: _Work) -> Compiled:
         files = [each for each in _dependencies(read) if not each.startswith(folder)]
         kept = keep(work.key, files, content, started_ns)
     return Compiled(kept, content)
+
+
+#: A macro by which a user has kernels compiled with their host code.
+ASKS_FOR_CLANG = "KERNCAST_CLANG"
+
+
+def _asks_for_clang(unit: Unit) -> bool:
+    return any(name == ASKS_FOR_CLANG for name, _ in unit.code.defines)
 
 
 def _compiled_by_clang(work: _Work, folder: Path) -> bytes | None:

@@ -31,7 +31,7 @@ _SHARED = (
 #: Special registers in assembly after a single percent sign.
 _ESCAPE = re.compile(r"invalid % escape in inline assembly string")
 _SINGLE_PERCENT = re.compile(r"(?<!%)%(?=[A-Za-z_]{2})")
-#: Assembly of a branch that nobody compiles, with more operands in its text than there are. Whoever compiles it, is told.
+#: Assembly with more operands in its text than there are, in a branch that nobody compiles: whoever does, is told.
 _NO_OPERAND = re.compile(r"invalid operand number in inline asm string")
 _OPERAND = re.compile(r"(?<!%)%\d+")
 #: A constant that a constexpr function of the device gives. Its place follows, by the name that is declared there.
@@ -39,7 +39,11 @@ _CONSTANT = re.compile(
     r"error: reference to __device__ function '[^'\n]+' in global initializer\n(?:.*: note: in instantiation .*\n)*"
     r"(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): note: '[^'\n]+' declared here"
 )
-_MOST_ROUNDS = 6
+#: A type of a template's parameter without the word that says so.
+_TYPE = re.compile(
+    r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): error: missing 'typename' prior to", re.MULTILINE
+)
+_MOST_ROUNDS = 8
 
 
 def absolute(path: Path | str) -> str:
@@ -60,6 +64,21 @@ def run_until_read(words: Sequence[str], run: Callable[[Sequence[str]], Finished
     return finished
 
 
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """Text to insert in front of a place that a compiler named."""
+
+    file: str
+    line: int
+    column: int
+    """number of the byte in its line, from one"""
+    text: bytes
+
+    @classmethod
+    def of(cls, place: re.Match[str], text: bytes) -> "_Insertion":
+        return cls(place["file"], int(place["line"]), int(place["column"]), text)
+
+
 @dataclass(slots=True)
 class Copies:
     """Rewritten sources of one compilation."""
@@ -74,14 +93,15 @@ class Copies:
     def mend(self, said: str) -> bool:
         """Rewrite what a compiler refused, by what it said; false where nothing of it is known."""
         errors = list(ERROR.finditer(said))
-        places = {(each["file"], int(each["line"]), int(each["column"])) for each in _CONSTANT.finditer(said)}
+        insertions = {_Insertion.of(each, b" __attribute__((host)) ") for each in _CONSTANT.finditer(said)}
+        insertions |= {_Insertion.of(each, b"typename ") for each in _TYPE.finditer(said)}
         is_mended = False
-        for file in dict.fromkeys([*(each["file"] for each in errors), *(file for file, _, _ in places)]):
+        for file in dict.fromkeys([*(each["file"] for each in errors), *(each.file for each in insertions)]):
             text = self._text(absolute(file))
             new = _APART.sub(lambda match: f"<<<{match[1]}>>>", text)
             lines = new.split("\n")
             _mend_lines(lines, [each for each in errors if each["file"] == file], for_device=self.for_device)
-            _add_host(lines, [(line, column) for name, line, column in places if name == file])
+            _insert(lines, [each for each in insertions if each.file == file])
             new = "\n".join(lines)
             if new != text:
                 self.texts[absolute(file)] = new
@@ -121,10 +141,9 @@ def _mend_lines(lines: list[str], errors: Sequence[re.Match[str]], *, for_device
                 lines[number] = left_out.sub("", lines[number])
 
 
-def _add_host(lines: list[str], places: Sequence[tuple[int, int]]) -> None:
-    """Make functions that give constants functions of the host, too, as nvcc takes them to be."""
-    for line, column in sorted(places, reverse=True):
-        if line <= len(lines):
-            text = lines[line - 1].encode("utf-8", "surrogateescape")
-            new = text[: column - 1] + b" __attribute__((host)) " + text[column - 1 :]
-            lines[line - 1] = new.decode("utf-8", "surrogateescape")
+def _insert(lines: list[str], insertions: Sequence[_Insertion]) -> None:
+    for each in sorted(insertions, key=lambda each: (each.line, each.column), reverse=True):
+        if each.line <= len(lines):
+            text = lines[each.line - 1].encode("utf-8", "surrogateescape")
+            new = text[: each.column - 1] + each.text + text[each.column - 1 :]
+            lines[each.line - 1] = new.decode("utf-8", "surrogateescape")
