@@ -84,6 +84,13 @@ tcgen05.ld.sync.aligned.32x32b.x2.b32 {{%d4, %d5}}, [%tw]; {stored(6)}
         assert found[thread].tolist() == [1000 * lane + column, 1000 * lane + column + 1, *packed, 3, 7]
 
 
+@ENGINES
+def test_an_address_of_the_first_lanes_means_those_of_the_warp(engine: str, tmp_path: Path) -> None:
+    ld = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%d0, %d1}, [%tm+3];"
+    found = run(f"{filled(8)} tcgen05.wait::st.sync.aligned; {ld} {stored(2)}", engine, tmp_path)
+    assert found[:, :2].tolist() == [[1000 * thread + 3, 1000 * thread + 4] for thread in range(128)]
+
+
 def instruction_descriptor(rows: int, columns: int, numbers: tuple[int, int, int], flags: int = 0) -> int:
     """Return the 32 bits that tell shape and types (of D, A and B)."""
     total, a, b = numbers

@@ -153,11 +153,13 @@ def _asks_for_clang(unit: Unit) -> bool:
 
 
 def _compiled_by_clang(work: _Work, folder: Path) -> bytes | None:
-    """Return PTX of the kernels of a source; None where clang does not compile them either."""
+    """Return PTX of the kernels of a source; None where clang does not compile them either, and was not asked for."""
     made = folder / "kernels.ptx"
     try:
         _run_compiler(work, ["-o", str(made)], folder, for_device=True)
     except CompileError:
+        if _asks_for_clang(work.unit):
+            raise
         return None
     return read_bytes(made, OUTPUT)
 
