@@ -46,6 +46,7 @@ KERNCAST_ONE(float, rintf, float, "cvt.rni.f32.f32", "=f", "f")
 KERNCAST_ONE(double, rint, double, "cvt.rni.f64.f64", "=d", "d")
 KERNCAST_ONE(float, rsqrtf, float, "rsqrt.approx.f32", "=f", "f")
 KERNCAST_ONE(float, exp2f, float, "ex2.approx.f32", "=f", "f")
+KERNCAST_ONE(float, log2f, float, "lg2.approx.f32", "=f", "f")
 KERNCAST_ONE(float, fast_log2f, float, "lg2.approx.f32", "=f", "f")
 KERNCAST_ONE(float, fast_sinf, float, "sin.approx.f32", "=f", "f")
 KERNCAST_ONE(float, fast_cosf, float, "cos.approx.f32", "=f", "f")
@@ -161,6 +162,17 @@ extern "C" inline __attribute__((device)) float __nv_expf(float a) {
   float half = __nv_truncf(whole * 0.5f);
   float found = __nv_exp2f(part) * __nv_exp2f(half) * __nv_exp2f(whole - half);
   return a != a ? a : a > 88.8f ? __builtin_inff() : a < -104.0f ? 0.0f : found;
+}
+/* The logarithm of 1 + f is twice the inverse hyperbolic tangent of f / (2 + f), with 1 + f between 2/3 and 4/3. */
+extern "C" inline __attribute__((device)) float __nv_logf(float a) {
+  float scaled = a < 1.17549435e-38f ? a * 8388608.0f : a;
+  int bits = __nv_float_as_int(scaled), power = (bits - 0x3f2aaaab) & 0xff800000;
+  float f = __nv_int_as_float(bits - power) - 1.0f, s = __nv_fast_fdividef(f, f + 2.0f), t = s * s;
+  float series = __nv_fmaf(t, __nv_fmaf(t, __nv_fmaf(t, __nv_fmaf(t, 0.22222222f, 0.28571429f), 0.4f), 0.66666667f), 2.0f);
+  float powers = (float)(power >> 23) - (a < 1.17549435e-38f ? 23.0f : 0.0f);
+  float found = __nv_fmaf(powers, 0.693147182f, s * series);
+  if (!(a < __builtin_inff())) return a;
+  return a > 0.0f ? found : a == 0.0f ? -__builtin_inff() : __builtin_nanf("");
 }
 
 extern "C" inline __attribute__((device)) int __nv_signbitf(float a) { return __builtin_signbitf(a); }
