@@ -84,6 +84,24 @@ tcgen05.ld.sync.aligned.32x32b.x2.b32 {{%d4, %d5}}, [%tw]; {stored(6)}
         assert found[thread].tolist() == [1000 * lane + column, 1000 * lane + column + 1, *packed, 3, 7]
 
 
+@ENGINES
+def test_an_address_of_the_first_lanes_means_those_of_the_warp(engine: str, tmp_path: Path) -> None:
+    ld = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%d0, %d1}, [%tm+3];"
+    found = run(f"{filled(8)} tcgen05.wait::st.sync.aligned; {ld} {stored(2)}", engine, tmp_path)
+    assert found[:, :2].tolist() == [[1000 * thread + 3, 1000 * thread + 4] for thread in range(128)]
+
+
+@ENGINES
+def test_a_generic_pointer_may_take_the_address_of_columns(engine: str, tmp_path: Path) -> None:
+    body = f"""
+.reg .b64 %pointer; mov.u64 %pointer, 49140; cvta.shared.u64 %pointer, %pointer;
+@%all tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%pointer], 32;
+bar.sync 0; ld.shared.b32 %d0, [49140]; {stored(1)}
+@%all tcgen05.dealloc.cta_group::1.sync.aligned.b32 %d0, 32;
+"""
+    assert (run(body, engine, tmp_path)[:, 0] == 256).all()  # behind those that are taken
+
+
 def instruction_descriptor(rows: int, columns: int, numbers: tuple[int, int, int], flags: int = 0) -> int:
     """Return the 32 bits that tell shape and types (of D, A and B)."""
     total, a, b = numbers

@@ -360,10 +360,15 @@ def common_name(mangled: str) -> str:
 
     >>> common_name("_ZL1c"), common_name("_ZN27_INTERNAL_00000000_4_a_cu_f02ns1cE"), common_name("_ZN2nsL1cE")
     ('c', 'ns::c', 'ns::c')
+    >>> common_name("_Z1kN4cute13TmaDescriptorE") == common_name("_Z1k14CUtensorMap_st")
+    True
     """
     text = _demangled(mangled)
-    # int64_t is long for the program, and long long in the headers of libcu++ under NVRTC.
-    return mangled if text is None else _OF_ONE_SOURCE.sub("", text).replace("long long", "long")
+    if text is None:
+        return mangled
+    # int64_t is long for the program, and long long in the headers of libcu++ under NVRTC. CuTe has a tensor map of its
+    # own there, which lies as the program's does.
+    return _OF_ONE_SOURCE.sub("", text).replace("long long", "long").replace("cute::TmaDescriptor", "CUtensorMap_st")
 
 
 def _demangled(mangled: str) -> str | None:

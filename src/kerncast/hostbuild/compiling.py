@@ -22,14 +22,14 @@ from kerncast.hostbuild.device_code import device_command, needs_clang
 from kerncast.hostbuild.host_compilers import Toolchain, folder_variables, run_tool
 from kerncast.hostbuild.nvcc_options import CodeOptions, Input, Language
 from kerncast.hostbuild.objects import Kept, Search, content_of, digest_of, keep, key_of, recall
+from kerncast.hostbuild.rewriting import ERROR, SOURCE, Copies, absolute, run_until_read
 from kerncast.launch import DEFAULT_STANDARD
 from kerncast.printable import printable_lines
-from kerncast.units import GIB, MIB
+from kerncast.units import GIB
 
 SOURCE_TAG = "KERNCAST SOURCE "
 """How the text begins that stands in the place of a fatbin; the server of the virtual GPU reads it."""
 
-SOURCE = Bound(64 * MIB, cure="Check the path.", error=CompileError)
 #: What compilers and linkers write.
 OUTPUT = Bound(2 * GIB, cure="Build it again.", error=CompileError)
 
@@ -71,11 +71,6 @@ class Compiled:
     kept: Kept
     content: bytes | None
     """None where it was remembered: then it lies in the cache"""
-
-
-def absolute(path: Path | str) -> str:
-    """Return a whole path that goes by the same links."""
-    return os.path.join(Path.cwd(), path)  # noqa: PTH118  a Path would lose dots, which matter behind a link
 
 
 def _untold(what: str, done: int, total: int) -> None:
@@ -138,7 +133,8 @@ def _compile(work: _Work) -> Compiled:
             outputs += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(code)]
         _run_compiler(work, outputs, Path(folder))
         content = read_bytes(made, OUTPUT)
-        if is_cuda and needs_clang(content) and (ptx := _compiled_by_clang(work, Path(folder))) is not None:
+        asks = is_cuda and (_asks_for_clang(work.unit) or needs_clang(content, _dependencies(read)))
+        if asks and (ptx := _compiled_by_clang(work, Path(folder))) is not None:
             # A comment of PTX: kernels that NVRTC can compile are compiled from the source all the same.
             code.write_bytes(b"// " + work.tag.encode() + b"\n" + ptx + b"\0")
             _run_compiler(work, outputs, Path(folder))
@@ -148,12 +144,22 @@ def _compile(work: _Work) -> Compiled:
     return Compiled(kept, content)
 
 
+#: A macro by which a user has kernels compiled with their host code.
+ASKS_FOR_CLANG = "KERNCAST_CLANG"
+
+
+def _asks_for_clang(unit: Unit) -> bool:
+    return any(name == ASKS_FOR_CLANG for name, _ in unit.code.defines)
+
+
 def _compiled_by_clang(work: _Work, folder: Path) -> bytes | None:
-    """Return PTX of the kernels of a source; None where clang does not compile them either."""
+    """Return PTX of the kernels of a source; None where clang does not compile them either, and was not asked for."""
     made = folder / "kernels.ptx"
     try:
         _run_compiler(work, ["-o", str(made)], folder, for_device=True)
     except CompileError:
+        if _asks_for_clang(work.unit):
+            raise
         return None
     return read_bytes(made, OUTPUT)
 
@@ -165,66 +171,15 @@ def preprocessed(unit: Unit, tools: Toolchain) -> str:
 
 
 def _run_compiler(work: _Work, outputs: Sequence[str], folder: Path, *, for_device: bool = False) -> str:
-    """Run the compiler, a second time where something is written as clang does not read it; returns what it printed."""
+    """Run the compiler, again where something is written as clang does not read it; returns what it printed."""
     macros = folder / "macros.h"
     macros.write_text(_own_macros(work.unit), encoding="utf-8")
     command = compile_command(work.unit, work.tools, macros)
     words = [*(device_command(command, work.unit.code.architecture) if for_device else command), *outputs]
-    finished = run_tool(words)
-    overlay = _rewritten(finished.said, folder, for_device=for_device) if finished.status else None
-    if overlay is not None:
-        finished = run_tool([*words, "-ivfsoverlay", str(overlay)])
+    finished = run_until_read(words, run_tool, Copies(folder, for_device))
     if finished.status:
         raise compile_error(finished.said, work.unit)
     return finished.out
-
-
-#: A launch whose brackets are apart, as formatters of C++ write them: nvcc takes it, clang does not.
-_APART = re.compile(r"<\s*<\s*<((?:[^;{}\"']|\"[^\"\n]*\"|'[^'\n]*')*?)>\s*>\s*>(?=\s*\()")
-
-
-#: Variables of shared memory that clang refuses though nvcc takes them: an object whose size the launch gives, and
-#: objects with a constructor. What it says of them begins with the first group, and the second is what is left out.
-_SHARED = (
-    (re.compile(r"__shared__ variable '\w+' cannot be 'extern'"), re.compile(r"\bextern\b(?=.*__shared__)")),
-    (re.compile(r"initialization is not supported for __shared__ variables"), re.compile(r"\b__shared__\b")),
-)
-
-
-def _rewritten(said: str, folder: Path, *, for_device: bool) -> Path | None:
-    """Return a file by which clang reads what it refused: launches apart from their brackets, and shared variables.
-
-    Shared variables matter for the device alone, whose code is compiled elsewhere.
-    """
-    roots = []
-    errors = list(_ERROR.finditer(said))
-    for number, file in enumerate(dict.fromkeys(each["file"] for each in errors)):
-        path = absolute(file)
-        text = read_bytes(path, SOURCE).decode("utf-8", "surrogateescape")
-        joined = _APART.sub(lambda match: f"<<<{match[1]}>>>", text)
-        if not for_device:
-            joined = _without_shared(joined, [each for each in errors if each["file"] == file])
-        if joined == text:
-            continue
-        place = folder / f"joined-{number}"
-        place.write_bytes(joined.encode("utf-8", "surrogateescape"))
-        one = {"name": os.path.basename(path), "type": "file", "external-contents": str(place)}  # noqa: PTH119  as above
-        roots.append({"name": os.path.dirname(path), "type": "directory", "contents": [one]})  # noqa: PTH120  as above
-    if not roots:
-        return None
-    overlay = folder / "overlay.json"
-    overlay.write_text(json.dumps({"version": 0, "use-external-names": False, "roots": roots}), encoding="utf-8")
-    return overlay
-
-
-def _without_shared(text: str, errors: Sequence[re.Match[str]]) -> str:
-    lines = text.split("\n")
-    for error in errors:
-        number = int(error["line"]) - 1
-        for refused, left_out in _SHARED:
-            if refused.search(error["text"]) and number < len(lines):
-                lines[number] = left_out.sub("", lines[number])
-    return "\n".join(lines)
 
 
 def _own_macros(unit: Unit) -> str:
@@ -312,7 +267,6 @@ def _dependencies(file: Path) -> list[str]:
 
 _MOST_ERRORS = 5
 _WIDEST = 400
-_ERROR = re.compile(r"^(?P<file>[^\n:]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
 _MISSING_HEADER = re.compile(r"'([^']+)' file not found|fatal error: ([^:\n]+): No such file or directory")
 _GONE = re.compile(r"no template named '(?:texture|surface)'|unknown (?:template|type) name 'texture'")
 #: Libraries of which no header is there, by the beginning of its name.
@@ -326,7 +280,7 @@ _NO_LIBRARY = {
 def compile_error(said: str, unit: Unit) -> CompileError:
     """Return the error that says why a source does not compile, with the first few messages."""
     text = printable_lines(said)
-    errors = list(_ERROR.finditer(text))
+    errors = list(ERROR.finditer(text))
     if not errors:
         lines = [line[:_WIDEST] for line in text.strip().splitlines()[-_MOST_ERRORS:]]
         return CompileError("\n".join(["does not compile", *lines]), where=str(unit.source.path))

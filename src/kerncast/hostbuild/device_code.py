@@ -5,6 +5,7 @@ NVRTC reads no host code, and finds a kernel by its name: Thrust's headers are h
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
 #: Symbols of an object, by which clang launches kernels of CUB and Thrust, or instances for a lambda, for types of
 #: CuTe, whose headers hold host code, or for an object of a class.
@@ -15,13 +16,19 @@ _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120)
 _FIRST_SPECIFIC = 90
 #: Where a parameter lies matters for tensor maps. CUTLASS asks clang for no such places, which it has since LLVM 20.
 _GRID_CONSTANT = "-DCUTLASS_GRID_CONSTANT=__grid_constant__"
+#: nvcc makes nearly all calls inline; a function that is called may need more registers than its kernel has.
+_INLINE = ("-mllvm", "-inline-threshold=10000")
 #: Version of PTX that has all of them.
 _PTX = "+ptx87"
 
 
-def needs_clang(content: bytes) -> bool:
-    """Whether an object launches kernels that NVRTC cannot compile."""
-    return _LAUNCHES.search(content) is not None
+#: Headers of libraries whose types hold host code, and leave no mark on a kernel's symbol: ThunderKittens.
+_HEADERS = frozenset({"kittens.cuh"})
+
+
+def needs_clang(content: bytes, files: Sequence[str] = ()) -> bool:
+    """Whether an object launches kernels that NVRTC cannot compile; ``files`` are those that it was compiled from."""
+    return _LAUNCHES.search(content) is not None or any(PurePath(each).name in _HEADERS for each in files)
 
 
 def device_command(host: Sequence[str], architecture: int) -> list[str]:
@@ -30,4 +37,4 @@ def device_command(host: Sequence[str], architecture: int) -> list[str]:
     target = f"sm_{known}a" if known >= _FIRST_SPECIFIC else f"sm_{known}"
     changed = {"--cuda-host-only": "--cuda-device-only", "--cuda-gpu-arch=sm_75": f"--cuda-gpu-arch={target}"}
     words = [changed.get(word, word) for word in host if not re.fullmatch(r"-O\w", word)]
-    return [*words, _GRID_CONSTANT, "-O3", "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
+    return [*words, _GRID_CONSTANT, "-O3", *_INLINE, "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]

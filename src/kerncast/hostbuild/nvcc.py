@@ -18,7 +18,6 @@ from kerncast.hostbuild.compiling import (
     OUTPUT,
     Compiled,
     Unit,
-    absolute,
     compile_command,
     compile_units,
     object_of,
@@ -36,6 +35,7 @@ from kerncast.hostbuild.nvcc_options import (
     parse_command_line,
 )
 from kerncast.hostbuild.program import BuildRequest, build_program, is_first_link
+from kerncast.hostbuild.rewriting import absolute
 from kerncast.hostbuild.runtime import runtime_libraries
 from kerncast.hostbuild.toolkit import ARCHITECTURE_VARIABLE, TOOLKIT_VARIABLE, toolkit_folder
 from kerncast.launch import DEFAULT_STANDARD

@@ -16,7 +16,6 @@ from kerncast.hostbuild.compiling import (
     SOURCE_TAG,
     Compiled,
     Unit,
-    absolute,
     compile_units,
     object_of,
     remarks_on,
@@ -24,6 +23,7 @@ from kerncast.hostbuild.compiling import (
 from kerncast.hostbuild.host_compilers import Limits, Toolchain, folder_variables, run_tool, toolchain
 from kerncast.hostbuild.nvcc_options import CodeOptions, CommandLine, Input, Language, LinkOptions
 from kerncast.hostbuild.objects import content_of, keep, key_of, recall, workplace
+from kerncast.hostbuild.rewriting import absolute
 from kerncast.printable import printable_lines
 from kerncast.replaced_file import replacing
 

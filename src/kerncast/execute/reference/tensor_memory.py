@@ -141,8 +141,11 @@ class TensorMemory:
         for leader in self._leaders(active):
             own = active[threads.warp[active] == threads.warp[leader]]
             address = self._one(next(each for each in ins.operands if isinstance(each, Address)), leader)
-            first = address >> 16 & LANES - 1  # of a pair, the second block's lanes may be numbered from 128 on
-            offset = first - 32 * int(threads.warp[leader] % threads.warps_per_block % 4)
+            lowest = 32 * int(threads.warp[leader] % threads.warps_per_block % 4)
+            told = address >> 16 & LANES - 1  # of a pair, the second block's lanes may be numbered from 128 on
+            # An address of the first 32 lanes means a warp's own, as kernels that run on B200 take for granted.
+            first = told + (lowest if told < 32 else 0)
+            offset = first - lowest
             if offset not in ({0} if movement.lanes == 32 else {0, 16}):
                 raise self._fault("lanes", ins, leader, first)
             width = repeats * movement.columns * packs

@@ -254,7 +254,10 @@ def _define_move(unit: Unit, name: str, movement: Movement, ways: tuple[bool, bo
     if movement.is_split:
         check_columns(emit, emit.add(emit.and_(_ADDRESS, 0xFFFF), _SPLIT), width, "")
     own = emit.mul(emit.and_(get(emit, POINTERS[1], WARP, "number"), 3), WARP_LANES)
-    first = emit.and_(emit.lshr(_ADDRESS, 16), TENSOR_LANES - 1)  # a pair's second block may number them from 128 on
+    # A pair's second block may number them from 128 on.
+    told = emit.and_(emit.lshr(_ADDRESS, 16), TENSOR_LANES - 1)
+    # An address of the first 32 lanes means a warp's own, as kernels that run on B200 take for granted (DeepGEMM).
+    first = emit.select(emit.compare("ult", told, WARP_LANES), emit.add(told, own), told)
     offset = emit.sub(first, own)
     half = emit.and_(offset, 0xFFFFFFFF if movement.lanes == WARP_LANES else 0xFFFFFFEF)
     leave_if(emit, emit.compare("ne", half, 0), ("lanes", first), "")
