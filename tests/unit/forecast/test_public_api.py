@@ -57,9 +57,7 @@ KEYWORDS = {
         "evidence gpu tpcs kind method anchors times kernel form blocks blocks_per_tpc plan beside beside_tpcs train"
         " profile level timing budget progress"
     ),
-    "sweep": (
-        "evidence gpu values where launch model timing level clock jobs cluster resume top budget progress"
-    ),
+    "sweep": ("evidence gpu values where launch model timing level clock jobs cluster resume top budget progress"),
     "run": (
         "program gpu args build clock out include defines compiler_options on_fault launch_seconds timeout"
         " memory_bytes kept_bytes level progress"
