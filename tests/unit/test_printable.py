@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import unicodedata
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,7 @@ def name_of(call: ast.Call) -> str:
     return ast.unparse(call.func)
 
 
+@cache
 def calls_of(path: Path) -> set[str]:
     """Return what a file calls, a console of rich by its full name: the executor has one of its own, for printf."""
     calls = {name_of(node) for node in nodes_of(path) if isinstance(node, ast.Call)}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kerncast.errors import CompileError, InputError, Refusal, UnsupportedError
+from kerncast.execute.setup import linked_program
 from kerncast.forecast.asked import Forecast
 from kerncast.forecast.compiled_launch import CompiledLaunch, Means, compile_and_count, gathered
 from kerncast.forecast.gathered import Job, each_in_limits
@@ -15,12 +16,10 @@ from kerncast.forecast.results import simulation_key
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.machine.listing import MachineInstruction, disassemble
-from kerncast.machine.ptx_counts import ptx_lines
 from kerncast.models import Case
 from kerncast.models.sm.simulation import with_warp_states
 from kerncast.prediction import Prediction
 from kerncast.profiles import KernelProfile
-from kerncast.ptx import inline_calls, parse_ptx
 
 #: Looks cost about as much as forecasts: at the launches that take longest on their fastest GPUs, or at one on several.
 _MOST_LAUNCHES, _MOST_GPUS = 4, 3
@@ -125,11 +124,10 @@ def code_of(compiled: CompiledLaunch) -> tuple[tuple[LineCode, ...], str]:
     """Return the code of each source line, and why there is no machine code."""
     kernel = compiled.kernel
     text = kernel.ptx.split("\n")
-    instructions = inline_calls(parse_ptx(kernel.ptx), kernel.mangled).instructions
     place_of: dict[int, tuple[str, int]] = {}
-    for instruction, number in zip(instructions, ptx_lines(kernel.ptx, kernel.mangled), strict=False):
-        if instruction.location is not None and number:
-            place_of.setdefault(number, (instruction.location.file, instruction.location.line))
+    for instruction in linked_program(kernel.ptx, kernel.mangled).function.instructions:
+        if instruction.location is not None and instruction.line:
+            place_of.setdefault(instruction.line, (instruction.location.file, instruction.location.line))
     listing = disassemble(kernel.cubin, kernel.resources.architecture)
     routine = listing.routines.get(kernel.mangled)
     ptx: dict[tuple[str, int], list[str]] = defaultdict(list)

@@ -100,7 +100,7 @@ def reading_of(trace: Trace, kernel: CompiledKernel) -> tuple["Reading | None", 
     code = disassemble(kernel.cubin, kernel.resources.architecture)
     if kernel.mangled in code.routines:
         try:
-            executed = count_lines(trace, kernel.ptx, kernel.mangled)
+            executed = count_lines(trace)
             graph = machine_graph(code.routines[kernel.mangled])
             _check_matched(graph, executed)
             return Reading(graph, executed, block_frequencies(graph, executed)), ""

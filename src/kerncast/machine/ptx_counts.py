@@ -1,60 +1,14 @@
 """Executions of each line of a kernel's PTX, for machine instructions that come from it."""
 
-import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.ptx import ControlFlowGraph, Instruction, inline_calls, parse_ptx
+from kerncast.ptx import ControlFlowGraph, Instruction
 from kerncast.traces import Trace
-
-# Which lines of a PTX text an executed function's instructions stand on.
-#
-# The parser keeps the place in the user's source, not that in the PTX. A copy of the text in which every statement
-# gets a ``.loc`` with the number of its own line is therefore parsed a second time, with its calls inlined as before.
-
-
-_LOC = re.compile(r"\s*\.loc\b.*")
-#: What an instruction or its guard begins with, in a scope of its own, too, as inline assembly has; directives, labels,
-#: braces and the rest of a long statement do not.
-_STATEMENT = re.compile(r"\s*(?:\{\s*)?(?:@|[a-z])")
-_ENDS = (";", "{", "}", ":")
-_FILE = "1"
-
-
-@lru_cache(maxsize=32)
-def ptx_lines(ptx: str, mangled: str) -> tuple[int, ...]:
-    """Return the line of the PTX text, from 1, of each instruction of a kernel with its calls inlined."""
-    function = inline_calls(parse_ptx(_with_own_lines(ptx)), mangled)
-    return tuple(ins.location.line if ins.location else 0 for ins in function.instructions)
-
-
-def instructions_on(lines: tuple[int, ...]) -> dict[int, list[int]]:
-    """Return the numbers of the instructions on each line; a call that is inlined twice repeats its lines."""
-    found: dict[int, list[int]] = defaultdict(list)
-    for number, line in enumerate(lines):
-        found[line].append(number)
-    return dict(found)
-
-
-def _with_own_lines(ptx: str) -> str:
-    """Return the text with a ``.loc`` before each statement, which names the statement's line."""
-    rows = []
-    depth, before = 0, ";"
-    for number, row in enumerate(ptx.split("\n"), start=1):
-        text = row.split("//")[0].strip()
-        if _LOC.match(row):
-            continue
-        if depth and before.endswith(_ENDS) and _STATEMENT.match(row):
-            rows.append(f".loc {_FILE} {number} 0")
-        rows.append(row)
-        depth += text.count("{") - text.count("}")
-        before = text or before
-    return "\n".join(rows)
-
 
 Floats = npt.NDArray[np.float64]
 
@@ -73,8 +27,6 @@ class PtxCounts:
 
     code: tuple[Instruction, ...]
     cfg: ControlFlowGraph
-    lines: tuple[int, ...]
-    """[instructions] line of the instruction"""
     threads: Floats
     """[instructions] executions per thread, with guards applied"""
     block_threads: Floats
@@ -87,8 +39,11 @@ class PtxCounts:
 
     @cached_property
     def on_line(self) -> dict[int, list[int]]:
-        """Instructions on each line."""
-        return instructions_on(self.lines)
+        """Instructions on each line; a call that is inlined twice repeats its lines."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for number, instruction in enumerate(self.code):
+            found[instruction.line].append(number)
+        return dict(found)
 
     @cached_property
     def work(self) -> float:
@@ -142,12 +97,9 @@ class PtxCounts:
         return max(0.0, sum(n for (a, b), n in self.edges.items() if b == one.header and a not in one.body))
 
 
-def count_lines(trace: Trace, ptx: str, mangled: str) -> PtxCounts:
+def count_lines(trace: Trace) -> PtxCounts:
     """Return how often the lines of a kernel ran in the executed blocks of threads."""
     threads = trace.thread_executions.sum(axis=0).astype(np.float64)
     block_threads = trace.counts.block_threads.sum(axis=0).astype(np.float64)
     started = max(1.0, float(block_threads[0]))
-    lines = ptx_lines(ptx, mangled)
-    if len(lines) != len(threads):
-        raise UnmatchedError
-    return PtxCounts(trace.function.instructions, trace.cfg, lines, threads / started, block_threads / started)
+    return PtxCounts(trace.function.instructions, trace.cfg, threads / started, block_threads / started)

@@ -356,5 +356,5 @@ class _Expansion:
         self, call: _Call, root: str, modifiers: tuple[str, ...], *operands: Operand, guard: Register | None = None
     ) -> None:
         """Append an instruction that the expansion of a call needs."""
-        location = call.instruction.location
-        self.instructions.append(Instruction(root, modifiers, operands, guard, False, location))
+        location, line = call.instruction.location, call.instruction.line
+        self.instructions.append(Instruction(root, modifiers, operands, guard, False, location, line=line))

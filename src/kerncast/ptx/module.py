@@ -163,6 +163,8 @@ class Instruction:
     location: Location | None
     note: str = ""
     """meaning of the instruction for messages; set where the kernel's author did not write it"""
+    line: int = field(default=0, compare=False)
+    """line of the PTX text that it begins on, from 1; of what a call is expanded to, the call's"""
 
     @cached_property
     def name(self) -> str:

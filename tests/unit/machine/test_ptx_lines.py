@@ -1,6 +1,6 @@
 """Which line of the PTX text each instruction stands on."""
 
-from kerncast.machine.ptx_counts import ptx_lines
+from kerncast.ptx import inline_calls, parse_ptx
 
 PTX = """.version 8.0
 .target sm_80
@@ -30,6 +30,7 @@ PTX = """.version 8.0
 def test_inline_assembly_in_a_scope_of_its_own_has_its_own_line() -> None:
     """cuda_fp16.h puts each intrinsic into braces: it does not belong to the line before."""
     text = PTX.split("\n")
-    assert [text[line - 1].strip(" \t{}").split()[0] for line in ptx_lines(PTX, "k")] == [
+    lines = [instruction.line for instruction in inline_calls(parse_ptx(PTX), "k").instructions]
+    assert [text[line - 1].strip(" \t{}").split()[0] for line in lines] == [
         "ld.param.u64", "ld.global.u16", "mul.f16", "fma.rn.f16", "st.global.u16", "ret;",
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def literals(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
         yield node.lineno, {each for each in found if isinstance(each, str)}
 
 
+@cache
 def opcode_sets(path: Path) -> list[str]:
     """Return the literals of a file that name two opcodes or more."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -20,6 +20,8 @@ from kerncast.studies.sweeps.point_results import Infeasible, Job, PointResult, 
 
 #: The budgets of a forecast end a kernel long before; this ends only what hangs.
 POINT_SECONDS = 900.0
+#: To start a process takes a second, and much longer where others keep the machine busy.
+_START_SECONDS = 120.0
 _MOST_FALSE_STARTS = 4
 
 
@@ -82,25 +84,29 @@ class LocalProcesses:
                 ready = wait([child.pipe for child in busy], patience)
                 for child in busy:
                     if child.pipe in ready or time.monotonic() >= child.deadline:
-                        yield self._result(child, children)
+                        result = self._result(child, children)
+                        if result is not None:
+                            yield result
         finally:
             for child in children:
                 child.end()
 
-    def _result(self, child: "_Child", children: "list[_Child]") -> PointResult:
-        """Return what a child has to say of its point; one that has died, or has hung too long, is replaced."""
+    def _result(self, child: "_Child", children: "list[_Child]") -> PointResult | None:
+        """Return what a child has to say of its point, None while it starts; one that has died or hung is replaced."""
         task = child.task
         assert task is not None
-        child.task = None
         how = f"its process hung for {self._seconds:g} s"
         if child.pipe.poll():
             try:
-                found: PointResult = child.pipe.recv()
+                found = child.pipe.recv()
             except (EOFError, OSError):
                 child.process.join()
                 how = f"its process ended with status {child.process.exitcode}"
             else:
-                self._false_starts = None
+                if found is None:
+                    child.begin(self._seconds)
+                    return None
+                child.task, self._false_starts = None, None
                 return found
         self._note_end(how)
         child.end()
@@ -130,7 +136,9 @@ class _Child:
     """A child process and the point that it is at."""
 
     process: SpawnProcess
-    pipe: "Connection[Task | None, PointResult]"
+    pipe: "Connection[Task | None, PointResult | None]"
+    """through which it says None once it has started"""
+    has_started: bool = False
     task: Task | None = None
     deadline: float = 0.0
     key: object = None
@@ -139,9 +147,13 @@ class _Child:
         if task is None:
             return
         self.task, self.key = task, compiled_alike(task)
-        self.deadline = time.monotonic() + seconds
+        self.deadline = time.monotonic() + seconds + (0 if self.has_started else _START_SECONDS)
         with suppress(OSError):  # it has died, which its end of the pipe says next
             self.pipe.send(task)
+
+    def begin(self, seconds: float) -> None:
+        """Note that it has started, which takes long on a busy machine: its first point's time begins now."""
+        self.has_started, self.deadline = True, time.monotonic() + seconds
 
     def end(self) -> None:
         self.process.kill()
@@ -149,13 +161,14 @@ class _Child:
         self.pipe.close()
 
 
-def _serve(pipe: "Connection[PointResult, Task | None]", job: Job, work: Work, room: Room) -> None:
+def _serve(pipe: "Connection[PointResult | None, Task | None]", job: Job, work: Work, room: Room) -> None:
     """Forecast what comes through the pipe until it closes."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     assert parent.pid is not None
     settle(room, parent.pid)
     try:
+        pipe.send(None)
         while (task := pipe.recv()) is not None:
             pipe.send(work(task, job))
     except (EOFError, OSError):

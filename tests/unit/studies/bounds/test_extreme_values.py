@@ -15,6 +15,7 @@ from scipy import stats
 from kerncast.errors import InputError, Refusal
 from kerncast.studies.bounds import extreme_values
 from kerncast.studies.bounds.extreme_values import ExtremeFit, Tail, checks_of, fit_extremes
+from tests.helpers.thorough import THOROUGH, examples, sampled
 
 Runs = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Runs]
@@ -178,10 +179,11 @@ def judged(law: str, runs: int, seeds: int) -> tuple[int, dict[float, tuple[floa
 
 
 SIZES = [(500, 6), (2000, 3)]
+SAMPLED_LAWS = [(law, *size) for law in LAWS for size in SIZES]
+USUAL = [(law, *size) for law, size in zip(LAWS, SIZES * 3, strict=True)]
 
 
-@pytest.mark.parametrize(("runs", "seeds"), SIZES)
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("law", "runs", "seeds"), sampled(SAMPLED_LAWS, USUAL))
 def test_fresh_runs_pass_a_quantile_as_often_as_it_says(law: str, runs: int, seeds: int) -> None:
     fitted, found = judged(law, runs, seeds)
     assert fitted >= seeds - 2
@@ -191,7 +193,7 @@ def test_fresh_runs_pass_a_quantile_as_often_as_it_says(law: str, runs: int, see
 
 
 def test_fresh_runs_pass_the_upper_limit_more_often_in_few_samples() -> None:
-    every = [judged(law, *size) for law in LAWS for size in SIZES]
+    every = [judged(*sample) for sample in (SAMPLED_LAWS if THOROUGH else USUAL)]
     for exceedance in (0.01, 0.001):
         assert sum(found[exceedance][1] for _, found in every) <= stats.binom.ppf(
             0.99, sum(each for each, _ in every), 0.05
@@ -342,7 +344,7 @@ def fitted(law: str, runs: int, seed: int, tail: Tail) -> ExtremeFit | None:
         return None
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(SAMPLES, st.floats(1e-9, 1e6))
 def test_all_runs_in_another_unit_give_the_same_tail(sample: tuple[str, int, int, Tail], factor: float) -> None:
     law, runs, seed, tail = sample
@@ -358,7 +360,7 @@ def test_all_runs_in_another_unit_give_the_same_tail(sample: tuple[str, int, int
         assert other.upper(exceedance) == pytest.approx(factor * fit.upper(exceedance), rel=1e-4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(SAMPLES, st.lists(st.floats(1e-300, 1.0), min_size=2, max_size=5))
 def test_rarer_is_never_shorter_and_a_limit_never_below(
     sample: tuple[str, int, int, Tail], shares: list[float]

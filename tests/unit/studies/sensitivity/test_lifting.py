@@ -10,6 +10,7 @@ from kerncast.gpu import load_gpu
 from kerncast.models import Question
 from kerncast.studies.sensitivity.lifting import Cause, advise, unrolled
 from tests.helpers.planted import SOURCE, launches, planted
+from tests.helpers.thorough import sampled
 
 PLANTED = {
     "sum_lines": Cause.UNCOALESCED,
@@ -20,7 +21,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("kernel", PLANTED)
+@pytest.mark.parametrize("kernel", sampled(PLANTED, {"pairs", "transpose"}))
 def test_what_was_planted_is_named_first(kernel: str) -> None:
     gpu = load_gpu("rtx-3080")
     before = WhatIf.of(launches()[kernel], gpu, Question(), Means()).seconds_on(gpu)
