@@ -17,7 +17,7 @@ from kerncast.forecast.compiled_launch import compile_and_count, gathered
 from kerncast.forecast.results import simulation_key
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
-from kerncast.machine.listing import begin, finish
+from kerncast.machine.listing import begin, disassembler, finish, reads
 from kerncast.models import Case
 from kerncast.models.sm.simulation import with_warp_states
 from kerncast.observation import Observation
@@ -78,8 +78,9 @@ def answers(asked: Asked, place: Place) -> Iterator[Answer]:
             yield _report(work.forecast(work.gpus))
             return
         with suppress(Refusal):  # on this GPU; the others may have an answer
-            yield work.draft()
-            yield Done(time.monotonic() - begun, is_draft=True)
+            for told in work.drafts():
+                yield told
+                yield Done(time.monotonic() - begun, is_draft=True)
         finish(work.kernel.cubin, work.kernel.architecture)
         forecast = work.forecast(work.gpus)
         yield _told(forecast)
@@ -134,11 +135,18 @@ class _Work:
         told = told_arguments(typed, kernel, launch)
         return cls(with_arguments(launch, told), gpus, kernel, CompiledTold(kernel.kernel, told), measured)
 
-    def draft(self) -> ForecastTold:
-        """Return a forecast on the first GPU without its machine code, which is read meanwhile; raises Refusal."""
+    def drafts(self) -> Iterator[ForecastTold]:
+        """Yield a forecast on the first GPU without its machine code, which is read meanwhile; raises Refusal.
+
+        None where no machine code is read, and no other GPU follows.
+        """
+        by_averages = disassembler() is not None and reads(self.kernel.architecture)
+        if not by_averages and len(self.gpus) == 1:
+            return
         begin(self.kernel.cubin, self.kernel.architecture)
-        told = _told(self.forecast(self.gpus[:1], by_averages=True))
-        return replace(told, is_draft=True, sampling=f"{told.sampling} {_DRAFT}")
+        told = _told(self.forecast(self.gpus[:1], by_averages=by_averages))
+        note = _DRAFT if by_averages else "This is a first answer: the other GPUs follow."
+        yield replace(told, is_draft=True, sampling=f"{told.sampling} {note}")
 
     def forecast(self, gpus: GPUsNoted, *, by_averages: bool = False) -> Forecast:
         """Return the forecast on some GPUs, of which at least one has an answer; raises Refusal."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.api.running import built_of, default_gpu, has_work, program_asked, run_built
 from kerncast.cli.application import SEPARATOR
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import (
@@ -65,7 +64,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     quiet: option.Quiet = False,
 ) -> int:
     """Run any CUDA program here, without a GPU, and forecast it on GPUs."""
-    from kerncast.api.running import copy_to  # noqa: PLC0415
+    from kerncast.api.running import built_of, copy_to, default_gpu, has_work, program_asked  # noqa: PLC0415
     from kerncast.device.programs import Wishes  # noqa: PLC0415
     from kerncast.execute.live import Rules  # noqa: PLC0415
     from kerncast.forecast import Options, resolve_gpus  # noqa: PLC0415
@@ -151,6 +150,8 @@ def _run(
     built: "Built", wishes: "Wishes", gpus: "tuple[GPU, GPU | None]", folder: Path, show: "Progress | None"
 ) -> "tuple[Ended, Recording]":
     """Run the program; returns how it ended, and its recording."""
+    from kerncast.api.running import run_built  # noqa: PLC0415
+
     for remark in built.remarks:
         tell(remark)
     tell(f"{Path(built.command[0]).name} runs natively, as you: only its kernels are confined")
