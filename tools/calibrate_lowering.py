@@ -114,7 +114,7 @@ def read_samples(architecture: str, program: Path) -> Iterator[Sample]:
             kernel = compile_request(request).kernels[0]
             trace, _ = execute(kernel, launch, Budget(sample_seconds=0.1))
             routine = parse_listing(listing(program, kernel.cubin))[kernel.mangled]
-            yield sample(name, (with_jumps(routine), trace, count_lines(trace, kernel.ptx, kernel.mangled)))
+            yield sample(name, (with_jumps(routine), trace, count_lines(trace)))
         except (KerncastError, NotSolvedError, KeyError) as error:
             print(f"{architecture} {name} {launch.kernel}: left out ({error!r:.80})")
 
@@ -173,9 +173,9 @@ def sample(program: str, found: tuple[MachineRoutine, Trace, PtxCounts]) -> Samp
     forms = forms_of(trace.function, trace.cfg)
     by_line: dict[int, str] = {}
     runs: dict[int, float] = defaultdict(float)
-    for form, line, threads in zip(forms, executed.lines, executed.threads.tolist(), strict=True):
-        by_line.setdefault(line, form)
-        runs[line] += threads
+    for form, ins, threads in zip(forms, executed.code, executed.threads.tolist(), strict=True):
+        by_line.setdefault(ins.line, form)
+        runs[ins.line] += threads
     issued = issued_warps(trace, forms, warps.tolist())
     return Sample(program, trace.function.name, executed.work, by_line, runs, became, issued, total)
 

@@ -179,7 +179,7 @@ class Memory:
         """Store 32 bits of each thread that an instruction has computed; returns what it touched."""
         target = next(each for each in ins.operands if isinstance(each, Address))
         # Such instructions read 32 bits of an address: those that a generic pointer into shared memory ends with.
-        addresses = self.addresses(target, threads) & ((1 << 32) - 1)
+        addresses = self.addresses(target, threads) & np.uint64((1 << 32) - 1)
         parts = self.resolve(ins, addresses, threads, words.itemsize)
         for part in parts:
             _elements(part.data, words.dtype)[part.offsets >> _shift(words.itemsize)] = words[part.which]
