@@ -372,7 +372,7 @@ st.global.f32 %f1, [%rd1]
 lop3.and.b32 %r1|%p1, %r2, %r3, %r1, 5, %p1
 vset.u32.u32.eq %r1, %r2, %r3
 prmt.b32.f4e %r1, %r2, %r3, %r1
-tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r1], 32
+tcgen05.shift.cta_group::1.down [%r1]
 """
 
 

@@ -95,14 +95,14 @@ def test_facts_of_the_isa() -> None:
         "ld", "ldu", "ldmatrix", "tex", "tld4", "suld"
     }  # fmt: skip
     assert {name for name, each in OPCODES.items() if each.access is MemoryAccess.STORE} == {
-        "st", "stmatrix", "sust", "tcgen05.alloc"
+        "st", "st.async", "stmatrix", "sust", "tcgen05.alloc"
     }  # fmt: skip
     assert {name for name, each in OPCODES.items() if each.has(Trait.CARRY)} == {"addc", "subc", "madc"}
     assert {name for name, each in OPCODES.items() if each.has(Trait.FENCE)} == {
         "membar", "fence", "barrier.cluster.arrive", "barrier.cluster.wait"
     }  # fmt: skip
     exchanging = {name for name, each in OPCODES.items() if each.has(Trait.CROSS_LANE)}
-    products = {"mma", "movmatrix", "wgmma.mma_async"}
+    products = {"mma", "mma.sp", "mma.sp::ordered_metadata", "movmatrix", "wgmma.mma_async"}
     assert exchanging == {"shfl", "vote", "match", "activemask", "elect", "redux"} | products
     assert {name for name, each in OPCODES.items() if each.has(Trait.ACCUMULATE)} == {"wgmma.mma_async"}
     assert opcode_of("fma").flops == opcode_of("mad").flops == 2
