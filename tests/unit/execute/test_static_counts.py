@@ -70,6 +70,16 @@ def test_a_loop_that_data_end_is_refused() -> None:
         counted(str(TURNS), last)
 
 
+def test_what_one_way_writes_is_not_known_on_the_other() -> None:
+    """The first way sets two rounds; on the second, which no thread takes after the first, it is eight."""
+    last = f"""mov.u32 %r6, 8; setp.gt.f32 %p2, %f0, 0f00000000; @%p2 bra more; mov.u32 %r6, 2; bra join;
+        more: mov.u32 %r5, 0; {ROUNDS} join: {STORE}"""
+    with pytest.raises(NotCountedError, match="how often a loop runs depends on data"):
+        counted("1", last)
+    own = last.replace("more: ", "more: mov.u32 %r6, 8; ")
+    assert counted("1", own).counts[FP32_FLOPS] == Count((2 + 4) * THREADS, 2 * THREADS, (2 + 8) * THREADS)
+
+
 def test_a_bound_in_memory_that_the_host_wrote_is_known() -> None:
     last = f"ld.global.nc.u32 %r6, [%rd0]; mov.u32 %r5, 0; {ROUNDS} " + STORE.replace("%rd2", "%rd3")
     text = TEXT.replace("TURNS", "1").replace("LAST", last).replace(".param .u64 x,", ".param .u64 x, .param .u64 y,")

@@ -87,6 +87,9 @@ class Ways:
 _SHORT = 3
 
 
+_NEVER = np.iinfo(np.int64).max
+
+
 class Walk:
     """One batch of blocks on its way."""
 
@@ -102,8 +105,10 @@ class Walk:
         """threads that are certainly where they stand"""
         self._meeting: dict[int, Mask] = {}
         """threads that are sure again at a place"""
-        self._written: dict[str, Mask] = {}
-        """where a register was written by threads that may have gone another way"""
+        self._written: dict[str, Counts] = {}
+        """step at which a register was last written by threads that may have gone another way; 0 where by none"""
+        self._parted: dict[int, Counts] = {}
+        """by the place where a way begins, the step at which threads parted there; _NEVER where they did not"""
         self.sure_threads = np.zeros((len(block_ids), len(setting.program.cfg.blocks)), np.int64)
         """[blocks of threads, basic blocks] executions that are certain"""
         self.sure_warps = np.zeros_like(self.sure_threads)
@@ -126,6 +131,7 @@ class Walk:
                 if order.is_turn[place]:
                     self._go(standing, order.place_of[here])
                     continue
+                self._begin(place, standing)
                 self._arrive(place, standing)
                 self._visit(here, np.flatnonzero(standing))
         self._tally.end()
@@ -143,9 +149,19 @@ class Walk:
         self._sure |= meeting
         waiting &= ~meeting
         for name, written in self._written.items():
-            if (both := written & meeting).any():
+            if (both := (written > 0) & meeting).any():
                 self._values.forget(name, both)
-                written[both] = False
+                written[both] = 0
+
+    def _begin(self, place: int, standing: Mask) -> None:
+        """Forget what threads have written on another way since they parted: there they go a second time."""
+        parted = self._parted.get(place)
+        if parted is None:
+            return
+        for name, written in self._written.items():
+            if (other := standing & (written > parted)).any():
+                self._values.forget(name, other)
+        parted[standing] = _NEVER
 
     def _visit(self, here: int, active: Index) -> None:
         block, code = self._program.cfg.blocks[here], self._program.function.instructions
@@ -177,7 +193,7 @@ class Walk:
             self._values.run(ins, active, doubtful)
             unsure = active[~self._sure[active]]
             for register in results_of(ins) if len(unsure) else ():
-                self._written.setdefault(register.name, np.zeros(self.threads.count, np.bool_))[unsure] = True
+                self._written.setdefault(register.name, np.zeros(self.threads.count, np.int64))[unsure] = self._steps
         if ins.opcode.access is not None:
             self._steps += 1
             self._moves.count(number, ins, active, self._values)
@@ -214,6 +230,9 @@ class Walk:
             waiting = self._meeting.setdefault(place, np.zeros(self.threads.count, np.bool_))
             waiting[were_sure] = True
         for number in ways:
+            if len(ways) > 1:
+                parted = self._parted.setdefault(targets[number], np.full(self.threads.count, _NEVER))
+                parted[threads] = np.minimum(parted[threads], self._steps)
             self._send(threads, targets[number])
 
     def _send(self, threads: Index, place: int) -> None:
