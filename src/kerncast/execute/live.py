@@ -24,7 +24,7 @@ from kerncast.execute.setup.arena import GLOBAL_BASE, Arena, Touched
 from kerncast.execute.setup.dataflow import UNKNOWN, BufferUse, own_pointers, use_of
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Setting
-from kerncast.execute.setup.supported import check_operands, check_supported, in_clusters
+from kerncast.execute.setup.supported import check_operands, check_pairs, check_supported, in_clusters
 from kerncast.launch import NO_CLUSTER, Extent, Launch, blocks_of_clusters
 from kerncast.traces import Allocation
 
@@ -224,6 +224,7 @@ class LiveKernel:
         launch = Launch(Path(function.name), None, call.grid, call.block, call.shared_bytes, cluster=call.cluster)
         try:
             launch = in_clusters(launch, function, self.linked.target)
+            check_pairs(launch, function)
         except LaunchError as error:
             raise DoesNotFitError(error.what, where=function.name, cure=error.cure) from None
         budget = Budget(block_steps=_BLOCK_STEPS, seconds=rules.seconds, memory_bytes=_MEMORY_BYTES)

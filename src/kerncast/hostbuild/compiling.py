@@ -18,7 +18,14 @@ from kerncast.bounded_file import Bound, read_bytes
 from kerncast.child_process import Progress
 from kerncast.compile.headers import cure_for_header, wheel_of_header
 from kerncast.errors import CompileError
-from kerncast.hostbuild.device_code import device_command, needs_clang
+from kerncast.hostbuild.device_code import (
+    DECLARES_CLUSTERS,
+    TO_IR,
+    declared_clusters,
+    device_command,
+    needs_clang,
+    with_clusters,
+)
 from kerncast.hostbuild.host_compilers import Toolchain, folder_variables, run_tool
 from kerncast.hostbuild.nvcc_options import CodeOptions, Input, Language
 from kerncast.hostbuild.objects import Kept, Search, content_of, digest_of, keep, key_of, recall
@@ -134,7 +141,7 @@ def _compile(work: _Work) -> Compiled:
         _run_compiler(work, outputs, Path(folder))
         content = read_bytes(made, OUTPUT)
         asks = is_cuda and (_asks_for_clang(work.unit) or needs_clang(content, _dependencies(read)))
-        if asks and (ptx := _compiled_by_clang(work, Path(folder))) is not None:
+        if asks and (ptx := _compiled_by_clang(work, Path(folder), _dependencies(read))) is not None:
             # A comment of PTX: kernels that NVRTC can compile are compiled from the source all the same.
             code.write_bytes(b"// " + work.tag.encode() + b"\n" + ptx + b"\0")
             _run_compiler(work, outputs, Path(folder))
@@ -152,16 +159,28 @@ def _asks_for_clang(unit: Unit) -> bool:
     return any(name == ASKS_FOR_CLANG for name, _ in unit.code.defines)
 
 
-def _compiled_by_clang(work: _Work, folder: Path) -> bytes | None:
-    """Return PTX of the kernels of a source; None where clang does not compile them either, and was not asked for."""
-    made = folder / "kernels.ptx"
+def _compiled_by_clang(work: _Work, folder: Path, files: Sequence[str]) -> bytes | None:
+    """Return PTX of the kernels of a source; None where clang does not compile them either, and was not asked for.
+
+    ``files`` are those that it was compiled from.
+    """
+    made, ir = folder / "kernels.ptx", folder / "kernels.ll"
     try:
         _run_compiler(work, ["-o", str(made)], folder, for_device=True)
+        if not _declares_clusters(work, files):
+            return read_bytes(made, OUTPUT)
+        _run_compiler(work, [*TO_IR, "-o", str(ir)], folder, for_device=True)
     except CompileError:
         if _asks_for_clang(work.unit):
             raise
         return None
-    return read_bytes(made, OUTPUT)
+    return with_clusters(read_bytes(made, OUTPUT), declared_clusters(read_bytes(ir, OUTPUT)))
+
+
+def _declares_clusters(work: _Work, files: Sequence[str]) -> bool:
+    """Return whether a file names clusters, but for CUDA's headers: these define what sources name them by."""
+    own = (each for each in files if not each.startswith(work.tools.folders))
+    return any(DECLARES_CLUSTERS in read_bytes(each, SOURCE) for each in own)
 
 
 def preprocessed(unit: Unit, tools: Toolchain) -> str:

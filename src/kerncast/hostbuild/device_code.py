@@ -4,7 +4,7 @@ NVRTC reads no host code, and finds a kernel by its name: Thrust's headers are h
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 #: Symbols of an object, by which clang launches kernels of CUB and Thrust, or instances for a lambda, for types of
@@ -38,3 +38,42 @@ def device_command(host: Sequence[str], architecture: int) -> list[str]:
     changed = {"--cuda-host-only": "--cuda-device-only", "--cuda-gpu-arch=sm_75": f"--cuda-gpu-arch={target}"}
     words = [changed.get(word, word) for word in host if not re.fullmatch(r"-O\w", word)]
     return [*words, _GRID_CONSTANT, "-O3", *_INLINE, "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
+
+
+# Clusters that kernels declare: clang 22 takes __cluster_dims__ and writes nothing of it to PTX. Our header makes an
+# annotation of it, whose numbers clang computes, also those of a template's arguments.
+
+#: What a source that declares clusters says.
+DECLARES_CLUSTERS = b"__cluster_dims__"
+#: What makes the command for PTX one for IR, in which annotations are left.
+TO_IR = ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
+_MARK = re.compile(rb'^(@\S+) = .* c"kerncast cluster\\00"', re.MULTILINE)
+_NUMBERS = re.compile(rb"^(@\S+) = .* constant \{[^}]*\} \{((?:,? i\d+ \d+)+) \}", re.MULTILINE)
+_ANNOTATION = re.compile(rb"\{ ptr @([^\s,]+), ptr (@[^\s,]+), ptr @[^\s,]+, i32 \d+, ptr (@[^\s,]+) \}")
+_HEAD = re.compile(rb"(\.entry ([\w$]+)\([^)]*\)[^{;]*)\{")
+_RULE = b".explicitcluster\n.reqnctapercluster %d, %d, %d\n"
+
+
+def declared_clusters(ir: bytes) -> dict[bytes, tuple[int, int, int]]:
+    """Return the blocks of a cluster along each axis by the symbol of each kernel that declares them."""
+    marks = set(_MARK.findall(ir))
+    numbers = {name: [int(each.split()[1]) for each in given.split(b",")] for name, given in _NUMBERS.findall(ir)}
+    found = {}
+    for symbol, mark, given in _ANNOTATION.findall(ir):
+        if mark in marks:
+            x, y, z = (*numbers[given], 1, 1)[:3]
+            found[symbol] = (x, y, z)
+    return found
+
+
+def with_clusters(ptx: bytes, clusters: Mapping[bytes, tuple[int, int, int]]) -> bytes:
+    """Return PTX whose kernels declare their clusters, as nvcc writes it.
+
+    Source: Parallel Thread Execution ISA 8.8, section 11.5, "Cluster Dimension Directives".
+    """
+
+    def declared(head: re.Match[bytes]) -> bytes:
+        blocks = clusters.get(head[2])
+        return head[0] if blocks is None else head[1] + _RULE % blocks + b"{"
+
+    return _HEAD.sub(declared, ptx)

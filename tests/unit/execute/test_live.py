@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kerncast.errors import KernelFault, LaunchError, MachineLimitError
+from kerncast.errors import DoesNotFitError, KernelFault, LaunchError, MachineLimitError
 from kerncast.execute.live import Call, LiveKernel, LiveMemory, Rules, Work, on_large_stack
 from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.arena import GLOBAL_BASE
@@ -197,3 +197,16 @@ def test_errors_leave_the_thread_with_the_large_stack() -> None:
 
     with pytest.raises(ValueError, match="Thread-"):
         on_large_stack(fail)
+
+
+PAIRED = """.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k() { tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned; ret; }
+"""
+
+
+def test_blocks_that_work_in_pairs_are_launched_in_clusters() -> None:
+    kernel = LiveKernel(linked_program(PAIRED, "k"), {})
+    with pytest.raises(DoesNotFitError, match="in pairs of blocks"):
+        kernel.launch(Call((2, 1, 1), (32, 1, 1), 0, b""), LiveMemory(zeroed(2**16)), Rules())

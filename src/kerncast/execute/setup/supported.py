@@ -203,7 +203,8 @@ def check_pairs(launch: Launch, function: Function) -> None:
         raise UnsupportedError(what, where=function.name, cure="PTX asks for one cta_group in all of a kernel.")
     if any(paired) and launch.cluster_blocks % 2:
         what = "the kernel uses tensor memory in pairs of blocks (cta_group::2), and its clusters have none"
-        raise LaunchError(what, where=launch.label, cure="Add cluster = [2] to the launch, or --cluster 2.")
+        cure = "Declare clusters of two (__cluster_dims__), or launch in such: cluster = [2], --cluster 2."
+        raise LaunchError(what, where=launch.label, cure=cure)
 
 
 def uses_tensor_memory(function: Function) -> bool:

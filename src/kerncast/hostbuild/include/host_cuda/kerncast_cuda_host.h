@@ -8,6 +8,12 @@
 
 #include <__clang_cuda_runtime_wrapper.h>
 
+/* Clang reads the blocks of a cluster, and leaves them out of PTX: an annotation takes them to its IR. */
+#ifdef __CUDA_ARCH__
+#undef __cluster_dims__
+#define __cluster_dims__(...) __attribute__((annotate("kerncast cluster", __VA_ARGS__)))
+#endif
+
 #include "kerncast_cuda_device.h"
 
 /* nvcc's implicit header includes these, and sources rely on it. */
