@@ -10,7 +10,7 @@ from tests.helpers.places import FILES, PACKAGE, ROOT, nodes_of
 
 MOST_LINES_OF_A_FUNCTION = 40
 MOST_PARAMETERS = 5  # beside self
-MOST_FILES = 546
+MOST_FILES = 547
 MOST_FILES_OF_A_FOLDER = 16
 MOST_FILES_OF_A_NAME = 2
 

@@ -130,7 +130,7 @@ class TensorMemory:
             address = self._one(next(each for each in ins.operands if isinstance(each, Address)), leader)
             lowest = 32 * int(threads.warp[leader] % threads.warps_per_block % 4)
             # An address of the first 32 lanes means a warp's own, as kernels that run on B200 take for granted.
-            first = (address >> 16) + (lowest if address >> 16 < 32 else 0)  # noqa: PLR2004  lanes of a warp
+            first = (address >> 16) + (lowest if address >> 16 < 32 else 0)
             offset = first - lowest
             if offset not in ({0} if movement.lanes == 32 else {0, 16}):
                 raise self._fault("lanes", ins, leader, first)

@@ -59,10 +59,12 @@ def cost_of(
     MissingEvidenceError for a product of tensor cores whose rate is unknown.
     """
     kind = kind_of(opcode, modifiers, architecture.number)
-    if kind is UNKNOWN and ins.opcode.pipe == "tensor":
+    # Products in tensor memory count by the PTX: what no table names of their machine code is work around them.
+    if kind is UNKNOWN and ins.opcode.pipe == "tensor" and ins.root != "tcgen05":
         return Cost(Pipe.TENSOR, *cycles_of_product(ins, architecture))
     if kind is UNKNOWN:  # a NOP has an equal one
-        return Cost(Pipe[ins.opcode.pipe.upper()] if ins.opcode.pipe else _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
+        named = ins.opcode.pipe if ins.root != "tcgen05" else "alu"
+        return Cost(Pipe[named.upper()] if named else _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
     if kind.pipe not in _PIPES:
         return None
     is_wide = ins.root == "cvt" and any(TYPE_BITS[name] == _WIDE_BITS for name in ins.types)
