@@ -16,8 +16,6 @@ _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120)
 _FIRST_SPECIFIC = 90
 #: Where a parameter lies matters for tensor maps. CUTLASS asks clang for no such places, which it has since LLVM 20.
 _GRID_CONSTANT = "-DCUTLASS_GRID_CONSTANT=__grid_constant__"
-#: nvcc makes nearly all calls inline; a function that is called may need more registers than its kernel has.
-_INLINE = ("-mllvm", "-inline-threshold=10000")
 #: Version of PTX that has all of them.
 _PTX = "+ptx87"
 
@@ -37,4 +35,4 @@ def device_command(host: Sequence[str], architecture: int) -> list[str]:
     target = f"sm_{known}a" if known >= _FIRST_SPECIFIC else f"sm_{known}"
     changed = {"--cuda-host-only": "--cuda-device-only", "--cuda-gpu-arch=sm_75": f"--cuda-gpu-arch={target}"}
     words = [changed.get(word, word) for word in host if not re.fullmatch(r"-O\w", word)]
-    return [*words, _GRID_CONSTANT, "-O3", *_INLINE, "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
+    return [*words, _GRID_CONSTANT, "-O3", "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
