@@ -173,9 +173,9 @@ def sample(program: str, found: tuple[MachineRoutine, Trace, PtxCounts]) -> Samp
     forms = forms_of(trace.function, trace.cfg)
     by_line: dict[int, str] = {}
     runs: dict[int, float] = defaultdict(float)
-    for form, ins, threads in zip(forms, executed.code, executed.threads.tolist(), strict=True):
-        by_line.setdefault(ins.line, form)
-        runs[ins.line] += threads
+    for form, of_ptx, threads in zip(forms, executed.code, executed.threads.tolist(), strict=True):
+        by_line.setdefault(of_ptx.line, form)
+        runs[of_ptx.line] += threads
     issued = issued_warps(trace, forms, warps.tolist())
     return Sample(program, trace.function.name, executed.work, by_line, runs, became, issued, total)
 

@@ -16,8 +16,6 @@ _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120)
 _FIRST_SPECIFIC = 90
 #: Where a parameter lies matters for tensor maps. CUTLASS asks clang for no such places, which it has since LLVM 20.
 _GRID_CONSTANT = "-DCUTLASS_GRID_CONSTANT=__grid_constant__"
-#: nvcc makes nearly all calls inline; a function that is called may need more registers than its kernel has.
-_INLINE = ("-mllvm", "-inline-threshold=10000")
 #: Version of PTX that has all of them.
 _PTX = "+ptx87"
 
@@ -37,7 +35,7 @@ def device_command(host: Sequence[str], architecture: int) -> list[str]:
     target = f"sm_{known}a" if known >= _FIRST_SPECIFIC else f"sm_{known}"
     changed = {"--cuda-host-only": "--cuda-device-only", "--cuda-gpu-arch=sm_75": f"--cuda-gpu-arch={target}"}
     words = [changed.get(word, word) for word in host if not re.fullmatch(r"-O\w", word)]
-    return [*words, _GRID_CONSTANT, "-O3", *_INLINE, "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
+    return [*words, _GRID_CONSTANT, "-O3", "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
 
 
 # Clusters that kernels declare: clang 22 takes __cluster_dims__ and writes nothing of it to PTX. Our header makes an
@@ -69,7 +67,7 @@ def declared_clusters(ir: bytes) -> dict[bytes, tuple[int, int, int]]:
 def with_clusters(ptx: bytes, clusters: Mapping[bytes, tuple[int, int, int]]) -> bytes:
     """Return PTX whose kernels declare their clusters, as nvcc writes it.
 
-    Source: Parallel Thread Execution ISA 8.8, section 11.5, "Cluster Dimension Directives".
+    Source: Parallel Thread Execution ISA 8.8, section 11.7, "Cluster Dimension Directives".
     """
 
     def declared(head: re.Match[bytes]) -> bytes:

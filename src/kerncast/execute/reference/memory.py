@@ -178,7 +178,7 @@ class Memory:
     def store_words(self, ins: Instruction, words: npt.NDArray[np.uint32], threads: Index) -> list[Part]:
         """Store 32 bits of each thread that an instruction has computed; returns what it touched."""
         target = next(each for each in ins.operands if isinstance(each, Address))
-        # Such instructions read 32 bits of an address: those that a generic pointer into shared memory ends with.
+        # Such instructions read 32 bits of an address: a generic pointer to shared memory is its window and an offset.
         addresses = self.addresses(target, threads) & np.uint64((1 << 32) - 1)
         parts = self.resolve(ins, addresses, threads, words.itemsize)
         for part in parts:

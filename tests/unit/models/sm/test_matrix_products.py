@@ -8,7 +8,7 @@ from kerncast import predict
 from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import load_architecture, load_gpu
 from kerncast.launch import Launch, load_launches
-from kerncast.models.sm.lower.operation_costs import Cost, cost_of_group_product
+from kerncast.models.sm.lower.operation_costs import Cost, cost_of, cost_of_group_product
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.prediction import Timing
 from kerncast.ptx import Instruction, parse_ptx
@@ -108,3 +108,10 @@ def test_products_of_four_warps_reach_the_rate_of_the_data_sheet(tmp_path: Path)
 def test_a_product_of_unknown_rate_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match=r"m16n8k16.* is a product of tensor cores whose rate is unknown on sm_100"):
         predict(launch(tmp_path, "m16n8k16", "{%4, %5, %6, %5}, {%5, %6}"), without_tensor_rate(load_gpu("B200")))
+
+
+def test_machine_code_around_tensor_memory_is_no_product_of_unknown_rate() -> None:
+    head = ".version 8.7\n.target sm_100a\n.address_size 64\n"
+    text = f"{head}.visible .entry k() {{ tcgen05.fence::after_thread_sync; ret; }}"
+    ins = parse_ptx(text).functions["k"].instructions[0]
+    assert cost_of("UTCATOMSWS", ins, load_architecture("sm_100")) == Cost(Pipe.ALU)

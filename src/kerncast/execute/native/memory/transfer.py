@@ -762,7 +762,7 @@ def store_word(o: Operation, number: int, counters: Value, what: tuple[Value, Va
     o.emit.store(words, field(o.emit, o.block.pointers.worker, WORKER, "staged"), 64)
     name = storer(o.emit.unit, space_of(o, target), 4, operation)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
-    # Such instructions read 32 bits of an address: that of a generic pointer into shared memory begins as its window.
+    # Such instructions read 32 bits of an address: a generic pointer to shared memory is its window and an offset.
     address = o.emit.and_(address_of(o, target), (1 << 32) - 1)
     o.emit.call_void(name, *pointers, counters, integer("i32", number), mask, address)
 
