@@ -67,7 +67,7 @@ def declared_clusters(ir: bytes) -> dict[bytes, tuple[int, int, int]]:
 def with_clusters(ptx: bytes, clusters: Mapping[bytes, tuple[int, int, int]]) -> bytes:
     """Return PTX whose kernels declare their clusters, as nvcc writes it.
 
-    Source: Parallel Thread Execution ISA 8.8, section 11.7, "Cluster Dimension Directives".
+    Source: Parallel Thread Execution ISA 8.8, "Cluster Dimension Directives".
     """
 
     def declared(head: re.Match[bytes]) -> bytes:
