@@ -39,7 +39,8 @@ for line in sys.stdin:
         found = {"error": "", "text": "; ".join(each.kind for each in trace.remarks)}
         found["x"] = trace.memory["x"].tolist() if "x" in trace.memory else []
     except KerncastError as error:
-        found = {"error": type(error).__name__.replace("MachineLimit", "BudgetExceeded"), "text": str(error), "x": []}
+        name = type(error).__name__.replace("MachineLimit", "BudgetExceeded").replace("NotExecuted", "Unsupported")
+        found = {"error": name, "text": str(error), "x": []}
     found["cpu_seconds"] = time.process_time() - begin
     print(json.dumps(found), flush=True)
 """
