@@ -35,6 +35,8 @@ _ENTRY = re.compile(r"(?:Compiling entry function '([^']+)'|Function properties 
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _DIGITS = re.compile(r"\d+")
 _USED_BARRIERS = re.compile(r"used (\d+) barriers")
+#: nvJitLink compiles PTX for linking, where a warp's registers stay those of the launch.
+_WITHOUT_SETMAXNREG = "'setmaxnreg' ignored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,11 @@ def read_resources(cubin: bytes, log: str, architecture: str) -> dict[str, Resou
 def read_spills(log: str) -> dict[str, Spills]:
     """Read the lines that ``--ptxas-options=-v`` adds to the log, by mangled name of the kernel.
 
-    A device function that was not inlined has lines of its own, which are left out.
+    A device function that was not inlined has lines of its own, which are left out. So are spills of code without the
+    registers that its warps ask for by ``setmaxnreg``: the code that a GPU runs has them. Fails when: that code spills
+    too.
     """
+    is_short = _WITHOUT_SETMAXNREG in log
     spills: dict[str, Spills] = {}
     entries: set[str] = set()
     current = ""
@@ -76,7 +81,8 @@ def read_spills(log: str) -> dict[str, Spills]:
                 entries.add(name[1])
             current = name[1] or name[2]
         elif current in entries and (frame := _FRAME.search(line)):
-            spills[current] = Spills(int(frame[2]), int(frame[3]), barriers=None)
+            store_bytes, load_bytes = (0, 0) if is_short else (int(frame[2]), int(frame[3]))
+            spills[current] = Spills(store_bytes, load_bytes, barriers=None)
         elif current in spills and (count := _USED_BARRIERS.search(line)):
             found = spills[current]
             spills[current] = Spills(found.store_bytes, found.load_bytes, int(count[1]))

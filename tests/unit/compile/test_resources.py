@@ -113,6 +113,19 @@ ptxas         .     0 bytes stack frame, 100 bytes spill stores, 200 bytes spill
     assert (spills.store_bytes, spills.load_bytes, spills.barriers) == (4, 8, 2)
 
 
+def test_spills_for_want_of_setmaxnreg_are_not_the_kernels() -> None:
+    # What nvJitLink 12.9 says of FlashAttention-4 for sm_100a; ptxas 13.4 takes 8 bytes of stack and 128 registers.
+    log = """ptxas info    : (C7504) Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility across \
+compilation units.
+ptxas info    : Compiling entry function 'k' for 'sm_100a'
+ptxas info    : Function properties for k
+ptxas         .     464 bytes stack frame, 748 bytes spill stores, 1000 bytes spill loads
+ptxas info    : Used 128 registers, used 16 barriers
+"""
+    (spills,) = read_spills(log).values()
+    assert (spills.store_bytes, spills.load_bytes, spills.barriers) == (0, 0, 16)
+
+
 @pytest.mark.parametrize("data", [b"", b"\x7fELF", b"no machine code", b"\x7fELF" + bytes(200)])
 def test_damaged_machine_code_is_an_error(data: bytes) -> None:
     with pytest.raises(CompileError):
