@@ -238,7 +238,7 @@ def test_a_transposed_matrix_in_registers(engine: str) -> None:
     ("name", "operands"),
     [
         ("mma.sync.aligned.m16n8k4.row.col.f32.f16.f16.f32", "{%f0,%f1,%f2,%f3},{%w0},{%w1},{%f0,%f1,%f2,%f3}"),
-        ("mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", "{%w0,%w1},{%w2,%w3},{%w4,%w5},{%w6,%w7},%w8,0"),
+        ("mma.sp.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32", "{%w0,%w1},{%w2,%w3},{%w4,%w5},{%w6,%w7},%w8,0"),
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "{%w0,%w1},[%at]"),
         ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8", "[%at],{%w0}"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "%w0,[%at]"),

@@ -84,7 +84,7 @@ SOUP = [
     "²",
 ]
 OUTCOMES = {
-    "ran", "PTXSyntaxError", "UnsupportedError", "KernelFault", "IllegalAddress", "AssertionFailed",
+    "ran", "PTXSyntaxError", "UnsupportedError", "NotExecutedError", "KernelFault", "IllegalAddress", "AssertionFailed",
     "BudgetExceededError", "LaunchError",
 }  # fmt: skip
 SMALL = Budget(sample_seconds=0.0001, block_steps=300, seconds=5, memory_bytes=1 << 22)

@@ -77,5 +77,5 @@ def test_the_undamaged_texts_run(tmp_path: Path) -> None:
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False))
 def test_damaged_text(tmp_path: Path, text: str, choose: random.Random) -> None:
-    outcomes = {"ran", "LaunchError", "KernelFault", "BudgetExceededError", "UnsupportedError"}
+    outcomes = {"ran", "LaunchError", "KernelFault", "BudgetExceededError", "UnsupportedError", "NotExecutedError"}
     assert attempt(damage(text, choose), tmp_path) in outcomes
