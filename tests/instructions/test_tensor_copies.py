@@ -230,6 +230,28 @@ setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [bar], 1; barrier.cluster.
 """
 
 
+def test_no_byte_is_lost_of_what_others_copy(tmp_path: Path) -> None:
+    """Of 64 bytes the block copies 48, of which 16 are for both: a third more than 32 and 16 are no whole numbers."""
+    name = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+    (tmp_path / "k.ptx").write_text(
+        f"""{SHARED_OUT}
+        mov.u32 %w2, 0; add.u32 %w4, %w0, 64;
+        loop: and.b32 %w3, %w2, 1; @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 64;
+        @%p0 {name} [%w4], [%a], 32, [%w1]; @%p0 {name}.multicast::cluster [%w0], [%a], 16, [%w1], %m;
+        {waits("turn", "bar", "%w3")}
+        barrier.cluster.arrive; barrier.cluster.wait; add.u32 %w2, %w2, 1; setp.lt.u32 %p2, %w2, 3; @%p2 bra loop;
+        ret; }}""",
+        encoding="utf-8",
+    )
+    (tmp_path / "k.toml").write_text(
+        'source = "k.ptx"\n[[launch]]\nkernel = "k"\ngrid = [8]\nblock = [32]\ncluster = [2]\n'
+        'args = { a = "u8[8192] zeros" }\n',
+        encoding="utf-8",
+    )
+    (found,) = predict(tmp_path / "k.toml", "h100-sxm")
+    assert found.model == "simulation", found.caveats
+
+
 @pytest.mark.parametrize(("who", "turns", "model"), [
     ("0; or", 4, "simulation"), ("0; and", 4, "simulation"), ("0; and", 1, "simulation"), ("1; and", 4, "roofline"),
     ("1; and", 2, "roofline"), ("1; and", 1, "roofline"),

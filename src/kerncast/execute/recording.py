@@ -397,7 +397,8 @@ def _told_by_cluster(recorder: Recorder, executed: Executed, blocks: Blocks) -> 
         kept[remote] = False
         numbers = (events[direct] >> np.uint64(OBJECT_BITS) & np.uint64(_NUMBERS)).astype(np.int64)
         if len(direct) and total != numbers.sum():
-            numbers = numbers * total // numbers.sum()
+            # Rounded as sums: no byte is lost, and each phase ends where as much of all has come.
+            numbers = np.diff(numbers.cumsum() * total // numbers.sum(), prepend=0)
         bare = events[direct] & ~np.uint64(_NUMBERS << OBJECT_BITS | _RANKS << TOLD_SHIFT)
         events[direct] = bare | numbers.astype(np.uint64) << np.uint64(OBJECT_BITS)
     before = np.concatenate([[0], np.cumsum(kept)])
