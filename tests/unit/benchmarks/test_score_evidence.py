@@ -83,7 +83,7 @@ def test_one_time_never_makes_measured_kernels_worse(scripts: Any, evidence: Any
     found = [
         scored for unit in work for scored in runs.forecast_unit(unit, runs.Plan("simulation", sample_seconds=0.02))
     ]
-    rows = json.loads(json.dumps([scores._record(each) for each in found]))
+    rows = json.loads(json.dumps([scores.record_of(each) for each in found]))
     known = list(evidence.read_timed(rows))
     effects = read_effects()
     errors = [each.error for each in evidence.one_time(known, lambda *_: effects)]
