@@ -14,7 +14,7 @@ from kerncast.ptx.module import (
     Vector,
     results_of,
 )
-from kerncast.ptx.tensor_layouts import KINDS
+from kerncast.ptx.tensor_layouts import kind_of
 
 #: What is folded: integer arithmetic that descriptors are put together by.
 _FOLDS: Mapping[str, Callable[..., int]] = {
@@ -102,7 +102,7 @@ def described_product(ins: Instruction, constants: Constants) -> DescribedProduc
     """
     if ins.opcode.name != "tcgen05.mma" or {"sp", "ws"} & set(ins.modifiers):
         return None
-    named = next((KINDS[each] for each in ins.modifiers if each in KINDS), None)
+    named = kind_of(ins.modifiers)
     others = [each for each in ins.operands[3:] if not isinstance(each, Address | Vector)]
     word = constants.of(others[0]) if others else None
     if named is None or word is None or word & _SPARSE:

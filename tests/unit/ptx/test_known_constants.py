@@ -5,7 +5,7 @@ import pytest
 
 from kerncast.ptx import Register, parse_ptx
 from kerncast.ptx.known_constants import Constants, described_product
-from kerncast.ptx.tensor_layouts import KINDS, shape_of
+from kerncast.ptx.tensor_layouts import KINDS, kind_of, shape_of
 
 HEAD = ".version 8.7\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .u32 n) {\n"
 REGISTERS = ".reg .b32 %r<9>; .reg .b64 %d; .reg .pred %p;\n"
@@ -37,17 +37,21 @@ def test_values(body: str, value: int | None) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_descriptors_are_read_as_the_engines_read_them(kind: str) -> None:
     random = np.random.default_rng(len(kind))
-    scales = "[%r4], [%r5], " if KINDS[kind].is_scaled else ""
+    is_scaled = bool(KINDS[kind].factors)
+    scales = "[%r4], [%r5], " if is_scaled else ""
+    modifiers = (kind, *(("block_scale", max(KINDS[kind].factors)) if is_scaled else ()))
+    of_kind = kind_of(modifiers)
+    assert of_kind is not None
     seen = 0
     for _ in range(100):
         a, b = random.choice(list(KINDS[kind].formats), 2).tolist()
-        rows = 8 if KINDS[kind].is_scaled else int(random.choice([4, 8]))  # 64 or 128, of 16 each
+        rows = 8 if is_scaled else int(random.choice([4, 8]))  # 64 or 128, of 16 each
         total = int(random.choice([*KINDS[kind].totals, 0]))
         word = total << 4 | a << 7 | b << 10 | int(random.integers(1, 33)) << 17 | 1 << 23 | rows << 24
-        block = ".block_scale" if scales else ""
-        text = f"mov.b32 %r3, {word}; tcgen05.mma.cta_group::1.{kind}{block} [%r0], %d, %d, %r3, {scales}1;"
+        name = ".".join(("tcgen05.mma.cta_group::1", *modifiers))
+        text = f"mov.b32 %r3, {word}; {name} [%r0], %d, %d, %r3, {scales}1;"
         function = parse_ptx(f"{HEAD}{REGISTERS}{text} ret; }}").functions["k"]
-        shape = shape_of(KINDS[kind], word)
+        shape = shape_of(of_kind, word)
         if shape is None:
             continue
         seen += 1
