@@ -75,7 +75,7 @@ def group_rate(architecture: Architecture, factor: str) -> float | None:
 
     >>> from kerncast.gpu.gpu import load_gpu
     >>> [group_rate(load_gpu(name).architecture, "u8") for name in ("h100-sxm", "b200", "b300")]
-    [8192.0, 8192.0, None]
+    [4096.0, 8192.0, None]
     """
     rows = [r for r in _table().get((kind_of_factor(factor), _BY_GROUP), ()) if r.since <= architecture.number]
     if rows:
