@@ -527,6 +527,10 @@ class Body:
     variables: tuple[Variable, ...]
 
 
+#: Sizes of registers; elements of matrices may be smaller.
+_REGISTER_BITS = {8, 16, 32, 64, 128}
+
+
 class BodyParser:
     """Reads one function body."""
 
@@ -602,7 +606,7 @@ class BodyParser:
         cursor = self.cursor
         cursor.next()
         element = cursor.next().removeprefix(".")
-        if element not in TYPE_BITS:
+        if element != "pred" and (element not in TYPE_BITS or TYPE_BITS[element] not in _REGISTER_BITS):
             raise cursor.error(f"registers of type .{element} are not supported")
         while True:
             name = cursor.next()

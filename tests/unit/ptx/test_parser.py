@@ -273,6 +273,7 @@ def test_instructions_that_the_engine_refuses_are_read() -> None:
         (".global .b8 x[2] = {1, 2, 3};", "PTX line 4: the initial value of x is larger than the variable"),
         (".global .b8 x = {1, 2", "PTX line 4: the text ends too early"),
         (".entry k() {\n .reg .v2 .f32 x; }", "PTX line 5: registers of type .v2 are not supported"),
+        (".entry k() {\n .reg .s4 x; }", "PTX line 5: registers of type .s4 are not supported"),
         (".entry k() { ret;", "the text ends too early"),
         (".address_size 32", "only 64-bit PTX is supported"),
         ("hello", "PTX line 4: unexpected 'hello'"),
