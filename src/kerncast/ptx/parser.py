@@ -416,7 +416,7 @@ def _parse_attributes(cursor: Cursor) -> tuple[int, str, int]:
             vector_width = int(word[1])
         elif word in _HANDLES:
             element = "b64"
-        elif word in TYPE_BITS and word != "pred":
+        elif TYPE_BITS.get(word, 0) in _WHOLE_BYTES:
             element = word
         elif word == "attribute":
             cursor.expect("(")
@@ -527,8 +527,8 @@ class Body:
     variables: tuple[Variable, ...]
 
 
-#: Sizes of registers; elements of matrices may be smaller.
-_REGISTER_BITS = {8, 16, 32, 64, 128}
+#: Bits of what registers and variables hold; elements of matrices may have fewer.
+_WHOLE_BYTES = {8, 16, 32, 64, 128}
 
 
 class BodyParser:
@@ -606,7 +606,7 @@ class BodyParser:
         cursor = self.cursor
         cursor.next()
         element = cursor.next().removeprefix(".")
-        if element != "pred" and (element not in TYPE_BITS or TYPE_BITS[element] not in _REGISTER_BITS):
+        if element != "pred" and (element not in TYPE_BITS or TYPE_BITS[element] not in _WHOLE_BYTES):
             raise cursor.error(f"registers of type .{element} are not supported")
         while True:
             name = cursor.next()

@@ -1,9 +1,11 @@
 """Waits for events in the simulation of an SM, against what can be worked out by hand."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from kerncast import predict
 from kerncast.errors import UnsupportedError
 from kerncast.models.sm.micro_ops import Group, Memory, Pipe
 from kerncast.models.sm.results import Simulated
@@ -204,3 +206,18 @@ def test_warps_meet_at_the_barrier_that_the_recording_names(together: bool) -> N
     warps = [pair(1, long, short)] * 2 + [pair(2, short, long)] * 2
     cycles = last(run(*warps)) / last(run([Step(WORK)] * (long + short)))
     assert cycles == pytest.approx(2 * long / (long + short) if together else 1.0, rel=0.05)
+
+
+def test_a_barrier_of_more_threads_than_there_are_has_a_time_where_nobody_comes(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(
+        ".version 8.8\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a) .reqntid 32,1,1 {\n"
+        ".reg .pred %p; .reg .b32 %t; mov.u32 %t, %tid.x; setp.gt.u32 %p, %t, 99;"
+        "@%p bar.sync 0, 143833713099145216; ret; }",
+        encoding="utf-8",
+    )
+    (tmp_path / "k.toml").write_text(
+        'source = "k.ptx"\n[[launch]]\nkernel = "k"\ngrid = [8]\nblock = [32]\nargs = { a = "u8[8] zeros" }\n',
+        encoding="utf-8",
+    )
+    (found,) = predict(tmp_path / "k.toml", "a100-sxm-80gb")
+    assert found.model in {"simulation", "roofline"}

@@ -130,6 +130,8 @@ Places = dict[int, tuple[Place, ...]]
 #: Groups by their names in the table of opcodes.
 _GROUPS = {group.name.lower(): group for group in Group}
 _LINE_BYTES = 128
+#: Threads of a block.
+_MOST_THREADS = 1024
 #: From so many micro-ops of an instruction on, one in three checks operands beside the chain that makes the result.
 _LONG_CHAIN, _OFF_CHAIN_PART = 4, 3
 #: Latencies in cycles by which instructions are ordered where the architecture's are unknown.
@@ -293,9 +295,10 @@ class _Lowering:
         values = [o.value if isinstance(o, Immediate) else None for o in given]
         barrier, threads = (*values, None, None)[:2] if not ins.is_cluster_barrier else (None, None)
         told = () if ins.is_cluster_barrier or None not in values else (number,)  # the recording tells it
+        warps = -(-min(max(threads or 0, 0), _MOST_THREADS) // WARP_SIZE)  # other numbers are faults where they run
         return MicroOp(
             Cost(Pipe.BRANCH), self._memory[number], FULL_WEIGHT, 0, sources, (), told, number, is_fence=True,
-            group=(barrier or 0) % BARRIERS, left=-(-threads // WARP_SIZE) if threads else 0,
+            group=(barrier or 0) % BARRIERS, left=warps,
         )  # fmt: skip
 
     def _event(self, number: int, sources: Registers) -> MicroOp:
@@ -370,7 +373,7 @@ class _Lowering:
         pipe = Pipe.LSU if memory is Memory.COMMIT and group is Group.COPIES else Pipe.BRANCH
         return MicroOp(
             Cost(pipe), memory, FULL_WEIGHT, 0, (), (), (), number, is_fence=awaits, group=group,
-            left=min(left, MOST_GROUPS - 1),
+            left=min(max(left, 0), MOST_GROUPS - 1),
         )  # fmt: skip
 
     def _ordered(self, ops: Sequence[MicroOp], block: BasicBlock) -> list[MicroOp]:
