@@ -44,6 +44,15 @@ def test_nothing_is_cut(picture: Picture) -> None:
         assert box.x1 <= figure.bbox.x1 + 1, each.get_text()
 
 
+def test_a_long_name_without_spaces_keeps_its_ends() -> None:
+    """A name of C++ has no spaces to cut at."""
+    name = "cutlass::" + "detail::" * 30 + "kernel<64>"
+    (panel,) = bars_picture([Bar(name, 1e-6, 2e-6, 4e-6)], "c").draw().axes
+    (label,) = (each.get_text() for each in panel.get_yticklabels())
+    assert label.startswith("cutlass::")
+    assert label.endswith("kernel<64>")
+
+
 def test_bars_have_the_axis_of_the_page() -> None:
     (panel,) = BARS.draw().axes
     on_page = re.findall(r'<i style="left:([\d.]+)%"[^>]*>([^<]+)</i>', BARS.html)

@@ -26,7 +26,7 @@ from kerncast.report.page.fragments import (
 )
 from kerncast.report.pictures.colours import FAINT, SERIES
 from kerncast.report.pictures.picture_files import FORMATS, drawing, save_picture, svg_text
-from kerncast.report.words import describe_percent
+from kerncast.report.words import describe_name, describe_percent
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _panel(rows: int, caption: str, labels: Sequence[str]) -> "tuple[Figure, Axe
     figure = Figure(figsize=(_WIDTH_INCHES, height), layout="constrained")
     panel = figure.subplots()
     panel.set_title(title, fontsize=9, loc="left")
-    panel.set_yticks(range(rows), [textwrap.shorten(each, _LABEL_LETTERS, placeholder="…") for each in labels])
+    panel.set_yticks(range(rows), [describe_name(each, _LABEL_LETTERS) for each in labels])
     panel.set_ylim(rows - 0.4, -0.6)
     panel.set_xlim(0, 100)
     panel.tick_params(labelsize=8, left=False)
@@ -144,7 +144,7 @@ def _put_values(panel: "Axes", values: Sequence[str]) -> None:
 def _put_legend(figure: "Figure", pairs: Sequence[tuple[str, str]]) -> None:
     from matplotlib.patches import Patch  # noqa: PLC0415
 
-    names = [textwrap.shorten(name, _LEGEND_LETTERS // 2, placeholder="…") for name, _ in pairs]
+    names = [describe_name(name, _LEGEND_LETTERS // 2) for name, _ in pairs]
     handles = [Patch(color=colour, label=name) for name, (_, colour) in zip(names, pairs, strict=True)]
     if handles:
         columns = max(1, _LEGEND_LETTERS // (max(map(len, names)) + _BOX_LETTERS))
