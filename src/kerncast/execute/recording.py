@@ -22,12 +22,13 @@ from kerncast.profiles import SECTOR_BYTES
 from kerncast.ptx.tensor_layouts import PAIR
 from kerncast.traces import (
     INSTRUCTION_SHIFT,
-    MASK_SHIFT,
     MOST_EVENTS,
     MOST_INSTRUCTIONS,
+    NUMBER_MASK,
     OBJECT_BITS,
     OPERATION_MASK,
     OPERATION_SHIFT,
+    TOLD_MASK,
     TOLD_SHIFT,
     End,
     EventChange,
@@ -39,6 +40,7 @@ from kerncast.traces import (
     Recording,
     SMTrace,
     Touches,
+    event_changes,
 )
 
 _EVENTS_PER_LOG, _SEGMENTS_PER_LOG = 2**21, 2**18
@@ -395,18 +397,16 @@ def _told_by_cluster(recorder: Recorder, executed: Executed, blocks: Blocks) -> 
         if not len(direct):  # others tell it what it tells others, when it does so
             direct, remote = (remote, direct) if total else (direct, remote)
         kept[remote] = False
-        numbers = (events[direct] >> np.uint64(OBJECT_BITS) & np.uint64(_NUMBERS)).astype(np.int64)
+        numbers = (events[direct] >> np.uint64(OBJECT_BITS) & np.uint64(NUMBER_MASK)).astype(np.int64)
         if len(direct) and total != numbers.sum():
             # Rounded as sums: no byte is lost, and each phase ends where as much of all has come.
             numbers = np.diff(numbers.cumsum() * total // numbers.sum(), prepend=0)
-        bare = events[direct] & ~np.uint64(_NUMBERS << OBJECT_BITS | _RANKS << TOLD_SHIFT)
+        bare = events[direct] & ~np.uint64(NUMBER_MASK << OBJECT_BITS | TOLD_MASK << TOLD_SHIFT)
         events[direct] = bare | numbers.astype(np.uint64) << np.uint64(OBJECT_BITS)
     before = np.concatenate([[0], np.cumsum(kept)])
     return replace(found, events=events[kept], chains=before[found.chains])
 
 
-#: Bits of the number of an event, and of the rank of the block that is told.
-_NUMBERS, _RANKS = (1 << TOLD_SHIFT - OBJECT_BITS) - 1, 0xF
 #: Changes of mbarriers that other blocks of a cluster make, too.
 _TELLING = [int(EventChange[name]) for name in ("ARRIVE", "DROP", "EXPECT", "COMPLETE")]
 
@@ -428,23 +428,17 @@ class _Changes:
 
 
 def _changes(trace: SMTrace, executed: Executed) -> _Changes:
-    events, sampler = trace.events.view(np.int64), executed.sampler
-    change = events >> MASK_SHIFT & 0xF
-    is_change = (events >> OPERATION_SHIFT & OPERATION_MASK) == Operation.EVENT
-    places = np.flatnonzero(is_change & np.isin(change, _TELLING))
+    every, sampler = event_changes(trace), executed.sampler
+    telling = np.isin(every.changes, _TELLING)
+    change, place, others = (each[telling] for each in (every.changes, every.objects, every.told))
     clusters = sampler.clusters_of(trace.block_ids)
     members = sampler.members(np.unique(clusters))
     order = {block: place % sampler.together for place, block in enumerate(members.tolist())}
     ranks = np.array([order[block] for block in trace.block_ids.tolist()])
-    rows = np.repeat(np.arange(len(trace.chains) - 1) // trace.warps, np.diff(trace.chains))[places]
-    own = events[places]
-    others = own >> TOLD_SHIFT & _RANKS
+    rows = every.warps[telling] // trace.warps
     blocks = clusters[rows] * sampler.together
-    makes, told = (
-        (blocks + rank << OBJECT_BITS | own & (1 << OBJECT_BITS) - 1) << 4 | change[places]
-        for rank in (ranks[rows], ranks[rows] ^ others)
-    )
-    return _Changes(places, own >> OBJECT_BITS & _NUMBERS, makes, told, others == 0)
+    makes, told = ((blocks + rank << OBJECT_BITS | place) << 4 | change for rank in (ranks[rows], ranks[rows] ^ others))
+    return _Changes(every.positions[telling], every.numbers[telling], makes, told, others == 0)
 
 
 def without_waiting(trace: SMTrace, waiting: frozenset[int]) -> SMTrace:

@@ -315,6 +315,39 @@ class SMTrace:
         return SMTrace(self.block_ids[row : row + 1], self.warps, self.local_lines, events, chains - chains[0])
 
 
+@dataclass(frozen=True, slots=True)
+class EventChanges:
+    """The fields of the events of kind EVENT in a trace."""
+
+    positions: Counts
+    """[m] their positions among all events"""
+    warps: Counts
+    """[m] rows of the chains that they lie in"""
+    changes: Counts
+    """[m] each an EventChange"""
+    objects: Counts
+    """[m] places of mbarriers, in units of 8 bytes"""
+    numbers: Counts
+    told: Counts
+    """[m] whose mbarrier it is, as Operation.EVENT has it; 0: of the block's own"""
+
+
+#: Bits of a number, and of whose mbarrier it is.
+NUMBER_MASK, TOLD_MASK = (1 << TOLD_SHIFT - OBJECT_BITS) - 1, (1 << MASK_SHIFT - TOLD_SHIFT) - 1
+
+
+def event_changes(trace: SMTrace) -> EventChanges:
+    """Return what the events of a trace say that a wait for later data has to know."""
+    positions = np.flatnonzero(
+        trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK) == Operation.EVENT
+    )
+    events = trace.events[positions].astype(np.int64)
+    return EventChanges(
+        positions, np.searchsorted(trace.chains, positions, side="right") - 1, events >> MASK_SHIFT & 0xF,
+        events & (1 << OBJECT_BITS) - 1, events >> OBJECT_BITS & NUMBER_MASK, events >> TOLD_SHIFT & TOLD_MASK,
+    )  # fmt: skip
+
+
 def instructions_of_warps(trace: SMTrace, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return [n, warps] the PTX instructions of each warp; ``lengths`` are those of the basic blocks."""
     operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)

@@ -15,18 +15,7 @@ from kerncast.occupancy import CacheGeometry, block_request_of, cache_geometry, 
 from kerncast.profiles import KernelProfile
 from kerncast.ptx import Immediate, Instruction
 from kerncast.ptx.tensor_layouts import COLUMNS
-from kerncast.traces import (
-    MASK_SHIFT,
-    OBJECT_BITS,
-    OPERATION_MASK,
-    OPERATION_SHIFT,
-    TOLD_SHIFT,
-    EventChange,
-    Execution,
-    Operation,
-    SMTrace,
-    entered_blocks,
-)
+from kerncast.traces import OBJECT_BITS, EventChange, Execution, SMTrace, entered_blocks, event_changes
 
 #: Whole waves of an SM's blocks that are simulated, where that many are affordable. More of blocks that do little: they
 #: run in step at first, and by two waves copies were 6 % too long.
@@ -170,17 +159,13 @@ def check_roles(trace: SMTrace) -> None:
     gets as many bytes as its block expects, and where no more phases end than are waited for, but for a last one that
     nobody needs. One that gets too much would end its phases too early, and no warp would hang.
     """
-    chosen = np.flatnonzero(trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK) == Operation.EVENT)
-    events = trace.events[chosen].astype(np.int64)
-    warp = np.searchsorted(trace.chains, chosen, side="right") - 1
-    change = events >> MASK_SHIFT & 0xF
-    number = events >> OBJECT_BITS & (1 << TOLD_SHIFT - OBJECT_BITS) - 1
-    place = (warp // trace.warps) << OBJECT_BITS | events & (1 << OBJECT_BITS) - 1
-    of_change = {kind: change == kind for kind in EventChange}
-    for one in np.unique(place[change != EventChange.PRODUCT]).tolist():
+    found = event_changes(trace)
+    number, place = found.numbers, found.warps // trace.warps << OBJECT_BITS | found.objects
+    of_change = {kind: found.changes == kind for kind in EventChange}
+    for one in np.unique(place[~of_change[EventChange.PRODUCT]]).tolist():
         here = place == one
         total = {kind: int(number[here & of].sum()) for kind, of in of_change.items()}
-        awaited = np.unique(warp[here & of_change[EventChange.WAIT]], return_counts=True)[1].max(initial=0)
+        awaited = np.unique(found.warps[here & of_change[EventChange.WAIT]], return_counts=True)[1].max(initial=0)
         begun = number[here & of_change[EventChange.BEGIN]]
         phases = total[EventChange.ARRIVE] // int(begun[-1]) if len(begun) and begun[-1] else 0
         if total[EventChange.EXPECT] != total[EventChange.COMPLETE] or (awaited and phases > awaited + 1):
