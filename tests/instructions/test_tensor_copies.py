@@ -11,6 +11,7 @@ from kerncast.compile import CompiledKernel
 from kerncast.errors import KernelFault
 from kerncast.execute import WholeGrid, execute
 from kerncast.launch import Argument, Launch, TensorTiles, parse_value
+from kerncast.prediction import Prediction
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import compiled, launch
 from tests.instructions.test_mbarriers import waits
@@ -230,6 +231,17 @@ setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [bar], 1; barrier.cluster.
 """
 
 
+def forecast_of(folder: Path) -> Prediction:
+    """Return the time of four clusters of two blocks of the kernel in a folder."""
+    (folder / "k.toml").write_text(
+        'source = "k.ptx"\n[[launch]]\nkernel = "k"\ngrid = [8]\nblock = [32]\ncluster = [2]\n'
+        'args = { a = "u8[8192] zeros" }\n',
+        encoding="utf-8",
+    )
+    (found,) = predict(folder / "k.toml", "h100-sxm")
+    return found
+
+
 def test_no_byte_is_lost_of_what_others_copy(tmp_path: Path) -> None:
     """Of 64 bytes the block copies 48, of which 16 are for both: a third more than 32 and 16 are no whole numbers."""
     name = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
@@ -243,12 +255,7 @@ def test_no_byte_is_lost_of_what_others_copy(tmp_path: Path) -> None:
         ret; }}""",
         encoding="utf-8",
     )
-    (tmp_path / "k.toml").write_text(
-        'source = "k.ptx"\n[[launch]]\nkernel = "k"\ngrid = [8]\nblock = [32]\ncluster = [2]\n'
-        'args = { a = "u8[8192] zeros" }\n',
-        encoding="utf-8",
-    )
-    (found,) = predict(tmp_path / "k.toml", "h100-sxm")
+    found = forecast_of(tmp_path)
     assert found.model == "simulation", found.caveats
 
 
@@ -272,12 +279,7 @@ def test_a_copy_for_all_blocks_of_a_cluster_has_a_time(who: str, turns: int, mod
         ret; }}""",
         encoding="utf-8",
     )
-    (tmp_path / "k.toml").write_text(
-        'source = "k.ptx"\n[[launch]]\nkernel = "k"\ngrid = [8]\nblock = [32]\ncluster = [2]\n'
-        'args = { a = "u8[8192] zeros" }\n',
-        encoding="utf-8",
-    )
-    (found,) = predict(tmp_path / "k.toml", "h100-sxm")
+    found = forecast_of(tmp_path)
     assert found.model == model
     reasons = " ".join(dict(caveat.texts).get("reason", "") for caveat in found.caveats)
     assert ("blocks of a cluster have different roles" in reasons) == (model == "roofline")
