@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncast.api.resident import SOURCES
 from kerncast.errors import InputError
 from kerncast.forecast import Means, timing_named
 from kerncast.gpu import GPU
@@ -13,6 +14,7 @@ from kerncast.launch import Launch
 from kerncast.measurements import MOST_TPCS, PartitionTimes, counts_up_to
 from kerncast.prediction import Timing
 from kerncast.read.launches import load_launches, only_launch
+from kerncast.recording.recording_files import SUFFIX
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_launch, bound_times
 from kerncast.studies.bounds import Blocks, kind_named
 
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from kerncast.read.features.profiled import ProfiledMeans
     from kerncast.studies.interference import Beside
 
-RECORDING = ".kc"
-_SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx", ".ptx"}
 _MEASUREMENT = ".jsonl"
 _LEAST_LEVEL = 0.5
 _MOST_STEPS = 20
@@ -106,11 +106,11 @@ class Bounding:
 
 
 def _is_launch(evidence: Path) -> bool:
-    if evidence.suffix.lower() in _SOURCES:
+    if evidence.suffix.lower() in SOURCES:
         raise InputError(
             f"{evidence} is a source without a launch", cure="Write a launch file: kerncast bound LAUNCH.toml."
         )
-    return evidence.suffix.lower() in {".toml", RECORDING}
+    return evidence.suffix.lower() in {".toml", SUFFIX}
 
 
 def _launch(path: Path, kernel: str | None, times: Path | None) -> Launch:

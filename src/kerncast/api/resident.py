@@ -20,7 +20,7 @@ from kerncast.read.launches import load_launches
 _MOST = 2**31 - 1
 #: A number alone, such as 980, is a name of GPUs.
 _CAPABILITY = re.compile(r"sm_([1-9][0-9]{1,2})[af]?|([1-9][0-9]?)\.([0-9])", re.ASCII | re.IGNORECASE)
-_SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx", ".ptx"}
+SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx", ".ptx"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def targets_of(named: Sequence[str | Path | GPU]) -> tuple[list[OccupancyCase], 
 
 def read_launch_file(path: Path) -> Sequence[Launch]:
     """Return the launches of a file; raises InputError for a source, which has none."""
-    if path.suffix.lower() in _SOURCES:
+    if path.suffix.lower() in SOURCES:
         raise InputError(
             f"{path} is a source without a launch",
             cure=f"Write one: kerncast init {path} -o LAUNCH.toml; or give only --block and --registers.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kerncast.errors import InputError
 from kerncast.gpu import GPU, resolve_gpu
+from kerncast.recording.recording_files import SUFFIX
 
 if TYPE_CHECKING:
     from kerncast.child_process import Progress
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kerncast.forecast.asked import GPUsNoted
     from kerncast.recording import Recording
 
-RECORDING, SCRIPT = ".kc", ".py"
+SCRIPT = ".py"
 _SOURCES = {".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a"}
 #: The GPU that a program is told of where nobody names one.
 _DEFAULT_GPU = "RTX 4090"
@@ -39,7 +40,7 @@ class AskedProgram:
     @property
     def recording(self) -> Path | None:
         """The recording that is named instead of a program."""
-        is_recording = not self.sources and len(self.command) == 1 and self.command[0].endswith(RECORDING)
+        is_recording = not self.sources and len(self.command) == 1 and self.command[0].endswith(SUFFIX)
         return Path(self.command[0]) if is_recording else None
 
     @property
@@ -102,7 +103,7 @@ def run_built(
         from kerncast.device.clock import ForecastClock  # noqa: PLC0415
 
         make_clock = lambda shared: ForecastClock(clock, shared)  # noqa: E731
-    place = folder / f"run{RECORDING}"
+    place = folder / f"run{SUFFIX}"
     ended = run_program(run_of(built, shown, wishes), place, make_clock, show)
     return ended, read_recording(place)
 

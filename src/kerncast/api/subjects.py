@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeGuard
 
 from kerncast.api.answers import Profile
+from kerncast.api.running import SCRIPT
 from kerncast.child_process import Progress
 from kerncast.errors import InputError
 from kerncast.forecast import Forecast, Options, forecast_all, read_evidence
@@ -20,8 +21,6 @@ Call = Callable[..., object]
 Given = Evidence | Profile | Call
 """evidence, a profile that was made here, or a function that launches kernels of Triton or Numba"""
 Arguments = Sequence[object] | Mapping[str, object]
-
-_SCRIPT = ".py"
 
 
 def forecast_of(
@@ -123,7 +122,7 @@ def _is_call(evidence: object) -> TypeGuard[Call]:
 
 
 def _is_script(evidence: object) -> bool:
-    return isinstance(evidence, str | Path) and Path(evidence).suffix == _SCRIPT
+    return isinstance(evidence, str | Path) and Path(evidence).suffix == SCRIPT
 
 
 def _check_gpus(gpus: GPUsNoted) -> None:

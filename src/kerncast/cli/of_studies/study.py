@@ -87,7 +87,6 @@ def command(  # noqa: PLR0913  each parameter is one option
         raise InputError(f"{len(what)} names are given", where=what[1], cure="Name one launch file, or one folder.")
     if not 1 <= runs <= _MOST_RUNS:
         raise InputError(f"--runs is {runs}", cure=f"Give 1 to {_MOST_RUNS}.")
-
     asked = _Partitions(what[0], _parts_of(gpu, tpcs), times, runs, tuple(hold_out or ()))
     return _partitions(asked, outputs)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
-from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, tell, write_text
+from kerncast.cli.shared.output import emit_json, make_folder, progress_on_stderr, stdout_console, tell, write_text
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -138,20 +138,13 @@ class _Files:
         from kerncast.report.training.pictures import correlation_csv, draw_correlation, draw_fit, panels_of  # noqa: PLC0415  # noqa: PLC0415
         from kerncast.studies.correlation import correlation  # noqa: PLC0415
 
-        _make_folder(self.pictures)
+        make_folder(self.pictures)
         paths = [self.pictures / name for name in ("correlation.png", "correlation.csv", "forecast.png")]
         found = correlation(study.table)
         save_picture(draw_correlation(found), paths[0])
         write_text(paths[1], correlation_csv(found))
         save_picture(draw_fit(panels_of(study)), paths[2])
         return paths
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot be made ({error.strerror})", where=str(path), cure="Choose another place.") from None
 
 
 def _options(gpu: str | None, time: str | None, keep_outliers: bool) -> tuple[str, ...]:

@@ -157,7 +157,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot make a folder: {error.strerror}", where=str(path)) from None
+        raise InputError(f"cannot be made ({error.strerror})", where=str(path), cure="Choose another place.") from None
 
 
 def write_text(path: Path, text: str) -> None:
