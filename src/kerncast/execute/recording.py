@@ -375,6 +375,28 @@ def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTra
     return _within(trace, most_events)
 
 
+def record_clusters(executed: Executed, sms: int, blocks: int, most_events: int) -> tuple[SMTrace, ...]:
+    """Record the clusters of some of the blocks that one of so many SMs gets; returns a trace for each rank.
+
+    Row n of each is of cluster n, with what it tells the others as it is. Raises as ``record_sm``.
+    """
+    _check_length(executed)
+    sampler = executed.sampler
+    count = max(1, min(blocks, -(-sampler.blocks // sms)))
+    places = chain_of(sampler.blocks, sms, count, _middle(executed))
+    members = sampler.members(np.unique(places // sampler.together)).reshape(-1, sampler.together)
+    plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
+    recorder = Recorder(executed.fresh(), plan)
+    recorder.run(members.ravel())
+    recording = recorded_by(recorder, executed)
+    members = members[np.isin(members, recording.block_ids).all(axis=1)]
+    if not len(members):
+        raise BudgetExceededError("one cluster makes more accesses than can be recorded", cure="Use a smaller problem.")
+    ranks = [_within(trace_of(recording.only(of_rank)), most_events) for of_rank in members.T]
+    rows = min(len(trace.block_ids) for trace in ranks)
+    return tuple(trace.head(rows) for trace in ranks)
+
+
 def _told_by_cluster(recorder: Recorder, executed: Executed, blocks: Blocks) -> SMTrace:
     """Run blocks with all others of their clusters, and return what they did, and what the others told them.
 
@@ -677,6 +699,11 @@ class LaunchRecorder:
         """Record so many of the blocks that one of ``sms`` SMs gets, fewer where they make too many events."""
         with _compilable():
             return record_sm(self.executed, sms, blocks, MOST_EVENTS)
+
+    def clusters(self, sms: int, blocks: int) -> tuple[SMTrace, ...]:
+        """Record the clusters of as many blocks, and return a trace for each rank, in the order of clusters."""
+        with _compilable():
+            return record_clusters(self.executed, sms, blocks, MOST_EVENTS)
 
     def block(self, number: int) -> SMTrace:
         """Record one block of the grid."""

@@ -525,6 +525,8 @@ class SMRecording:
     """two blocks with consecutive numbers; None where nothing asks for them, or they cannot run by themselves"""
     longest: SMTrace | None = None
     """longest block of the grid; None where the recorded ones last about as long"""
+    ranks: tuple[SMTrace, ...] = ()
+    """blocks of whole clusters by rank, of which ``blocks`` has the first; empty where no two have different roles"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -573,6 +575,9 @@ class Recorder(Protocol):
 
     def sm_blocks(self, sms: int, blocks: int) -> SMTrace:
         """Record so many of the blocks that one of ``sms`` SMs gets, fewer where they make too many events."""
+
+    def clusters(self, sms: int, blocks: int) -> tuple[SMTrace, ...]:
+        """Record the clusters of as many blocks, and return a trace for each rank, in the order of clusters."""
 
     def block(self, number: int) -> SMTrace:
         """Record one block of the grid."""

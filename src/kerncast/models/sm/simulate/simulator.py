@@ -109,7 +109,8 @@ def simulate_together(
     step, until, news, idle = max(1, math.floor(min(sm.shared_latency for sm in sms))), 0, 1, 0
     with without_blas():
         while any(state.flow.finished < rows for state in states):
-            soonest = min(int(state.parts["next_cycle"].min()) for state in states if state.flow.finished < rows)
+            left = [state.parts for state in states if state.flow.finished < rows]
+            soonest = min(int(parts[number].next_cycle) for parts in left for number in range(len(parts)))
             idle = 0 if news or soonest < layout.NEVER else idle + 1
             if idle > 1:  # once an mbarrier has begun, what was told of it before is taken in the next turn
                 raise _endless(states[0])
