@@ -8,7 +8,7 @@ import pytest
 from kerncast import predict
 from kerncast.errors import UnsupportedError
 from kerncast.models.sm.micro_ops import Group, Memory, Pipe
-from kerncast.models.sm.results import Simulated
+from kerncast.models.sm.results import Simulated, of_cluster, parts_of
 from kerncast.models.sm.simulate import simulate, simulate_together
 from kerncast.traces import OBJECT_BITS, TOLD_SHIFT, EventChange, Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
@@ -290,6 +290,19 @@ def test_a_pair_whose_leader_multiplies_takes_the_slower_of_copies_and_products(
     for first in (run_pair([leader, products], [helper, []])[0], run_pair([helper, []], [leader, products])[1]):
         assert first >= (turns - 1) * one
         assert first == pytest.approx(turns * one, rel=0.05)
+
+
+@pytest.mark.parametrize(("path", "drawn"), [(16.0, 32.0), (12.0, 12.0)])
+def test_the_shares_of_l2_go_to_the_block_that_copies_for_all(path: float, drawn: float) -> None:
+    """It draws what both SMs have of L2, unless its own path from there is narrower."""
+    lines, rate = 2000, 16.0
+    copying = [begin(FULL), *WAKE, *copy_for_both(FULL, lines, 0), wait(FULL, 0)]
+    using = [begin(FULL), *WAKE, expect(FULL, lines), wait(FULL, 0)]
+    sm = sm_of(**{**FAST, "l2_bytes_per_cycle": rate, "l2_path_bytes_per_cycle": path})
+    traces = [trace_of([[steps]]) for steps in (copying, using)]
+    done = simulate_together(PROGRAM, traces, [sm.with_share(part) for part in parts_of([lines, 0.0])], 1)
+    assert last(of_cluster(done)) == pytest.approx(lines * LINE / drawn + sm.l2_latency + ENGINE + 80, abs=30)
+    assert of_cluster(done).l2_read_sectors == 4 * lines / 2, "by the mean block"
 
 
 def test_clusters_follow_one_another_on_their_sms() -> None:
