@@ -370,9 +370,14 @@ def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTra
         trace = trace_of(_recorded_alone(recorder, executed, blocks))
     else:
         trace = _told_by_cluster(recorder, executed, blocks)
-    if executed.setting.launch.cooperative:
-        trace = without_waiting(trace, waiting_blocks(executed.trace.function, executed.trace.cfg))
-    return _within(trace, most_events)
+    return _within(_as_timed(trace, executed), most_events)
+
+
+def _as_timed(trace: SMTrace, executed: Executed) -> SMTrace:
+    """Return a trace without the turns in which blocks of a cooperative launch wait for others."""
+    if not executed.setting.launch.cooperative:
+        return trace
+    return without_waiting(trace, waiting_blocks(executed.trace.function, executed.trace.cfg))
 
 
 def record_clusters(executed: Executed, sms: int, blocks: int, most_events: int) -> tuple[SMTrace, ...]:
@@ -392,7 +397,8 @@ def record_clusters(executed: Executed, sms: int, blocks: int, most_events: int)
     members = members[np.isin(members, recording.block_ids).all(axis=1)]
     if not len(members):
         raise BudgetExceededError("one cluster makes more accesses than can be recorded", cure="Use a smaller problem.")
-    ranks = [_within(trace_of(recording.only(of_rank)), most_events) for of_rank in members.T]
+    traces = [_as_timed(trace_of(recording.only(of_rank)), executed) for of_rank in members.T]
+    ranks = [_within(trace, most_events) for trace in traces]
     rows = min(len(trace.block_ids) for trace in ranks)
     return tuple(trace.head(rows) for trace in ranks)
 
