@@ -305,6 +305,21 @@ def test_the_shares_of_l2_go_to_the_block_that_copies_for_all(path: float, drawn
     assert of_cluster(done).l2_read_sectors == 4 * lines / 2, "by the mean block"
 
 
+@pytest.mark.parametrize("latency", [0.0, 180.0])
+def test_an_arrival_on_another_sm_takes_the_way_there(latency: float) -> None:
+    """Two blocks wait for each other in turn, so that every step is one way between their SMs."""
+    turns, tell = 20, Step(ARRIVE, {ARRIVE: [other(event(EventChange.ARRIVE, FULL, 1))]})
+    one, two = ([begin(FULL), *WAKE] for _ in range(2))
+    for turn in range(turns):
+        one += [tell, wait(FULL, turn & 1)]
+        two += [wait(FULL, turn & 1), tell]
+    sm = sm_of(**{**FAST, "signal_latency": latency})
+    done = simulate_together(PROGRAM, [trace_of([[one]]), trace_of([[two]])], [sm, sm], 1)
+    way = max(latency, sm.shared_latency)
+    assert last(done[0]) >= 2 * turns * way
+    assert last(done[0]) == pytest.approx(2 * turns * way, abs=90 + 2 * turns * 3)
+
+
 def test_clusters_follow_one_another_on_their_sms() -> None:
     """What is told to a block that has not begun waits for it."""
     copying = [begin(FULL), *WAKE, *copy_for_both(FULL, 16, 0), wait(FULL, 0)]

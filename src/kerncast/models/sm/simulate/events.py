@@ -67,8 +67,9 @@ def happen(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     if op.memory == WAIT:
         return answer
     told = answer
-    if op.memory == BULK:
-        told = _copy(code, state, x, op, now)
+    further = upward(max(0.0, code.sm.signal_latency - code.sm.shared_latency)) << KIND_BITS
+    if op.memory == BULK:  # its data come to all SMs alike
+        told, further = _copy(code, state, x, op, now), 0
     elif op.memory == TELL:
         groups = state.groups[x * KINDS + op.group]
         told = max(answer, max(groups.open, groups.latest) + (upward(op.latency) << KIND_BITS))
@@ -78,15 +79,15 @@ def happen(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     for number in range(op.slot_count):
         at = state.places[x, op.slots[number]]
         if at >= 0:
-            _tell(code, state, (x, at, now), told)
+            _tell(code, state, (x, at, now), (told, told + further))
     return answer
 
 
 @inlined
-def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: Whole) -> None:
+def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: tuple[Whole, Whole]) -> None:
     """Change the mbarriers that the events of an instruction name; ``which``: warp, first event, this cycle.
 
-    ``told``: when that happens, and what kind brings it.
+    ``told``: when that happens here and on other SMs, and what kind brings it.
     """
     x, at, now = which
     slot, stop = x // code.derived.warps, state.warps[x].stop
@@ -99,11 +100,11 @@ def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: Who
         change, number = event >> MASK_SHIFT & 0xF, event_number(event)
         rank = event >> TOLD_SHIFT & TOLD_MASK
         if rank == 0:
-            _change(code, state, (slot, now), event_object(event), (change, number, told))
+            _change(code, state, (slot, now), event_object(event), (change, number, told[0]))
         elif state.flow.sent < len(state.sent):
             sent, last = state.sent, state.flow.sent
             sent[last, ROW], sent[last, RANK], sent[last, OBJECT] = state.blocks[slot].row, rank, event_object(event)
-            sent[last, CHANGE], sent[last, NUMBER], sent[last, TOLD] = change, number, told
+            sent[last, CHANGE], sent[last, NUMBER], sent[last, TOLD] = change, number, told[1]
             state.flow.sent += 1
 
 

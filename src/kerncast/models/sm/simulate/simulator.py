@@ -106,7 +106,7 @@ def simulate_together(
     codes = [layout.code_of(program, trace, sm, places) for trace, sm in zip(traces, sms, strict=True)]
     room = [int(np.count_nonzero(event_changes(trace).told)) for trace in traces]
     states = [layout.state_of(code, program, rows, resident, most) for code, most in zip(codes, room, strict=True)]
-    step, until, news, idle = max(1, math.floor(min(sm.shared_latency for sm in sms))), 0, 1, 0
+    step, until, news, idle = max(1, math.floor(min(max(sm.shared_latency, sm.signal_latency) for sm in sms))), 0, 1, 0
     with without_blas():
         while any(state.flow.finished < rows for state in states):
             left = [state.parts for state in states if state.flow.finished < rows]
