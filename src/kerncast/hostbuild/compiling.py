@@ -21,6 +21,7 @@ from kerncast.errors import CompileError
 from kerncast.hostbuild.device_code import (
     DECLARES_CLUSTERS,
     TO_IR,
+    cutlass_macros,
     declared_clusters,
     device_command,
     needs_clang,
@@ -218,7 +219,7 @@ def compile_command(unit: Unit, tools: Toolchain, macros: Path | None = None) ->
     is_clang = is_cuda or tools.cxx is None
     words = [*base, *(["-include", str(macros)] if macros is not None and is_cuda else [])]
     words += [f"-O{code.optimization or 1}", *_standard(unit)]
-    words += [f"-D__CUDA_ARCH_LIST__={code.architecture}0"] if is_cuda else []
+    words += [f"-D__CUDA_ARCH_LIST__={code.architecture}0", *cutlass_macros(code.architecture)] if is_cuda else []
     words += [f"-D{name}={value}" for name, value in code.defines if not is_cuda or _OF_HEADERS.match(name)]
     words += [f"-U{name}" for name in code.undefined if not is_cuda or _OF_HEADERS.match(name)]
     words += [word for each in own_folders(code.include_dirs) for word in ("-I", str(each))]

@@ -10,14 +10,19 @@ from pathlib import PurePath
 #: Symbols of an object, by which clang launches kernels of CUB and Thrust, or instances for a lambda, for types of
 #: CuTe, whose headers hold host code, or for an object of a class.
 _LAUNCHES = re.compile(rb"_ZN(?:3cub|6thrust|7cutlass)\w*__device_stub__|__device_stub__\w*(?:Ul\w*E\d*_|N4cute|IXtl)")
-#: Architectures that clang 20 knows. Source: LLVM 20, "NVPTX Target Features".
-_KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120)
+#: Architectures that clang 22 knows with this PTX. Source: LLVM 22, "NVPTX Target Features".
+_KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
 #: From here on instructions of one architecture only, such as wgmma, have a target of their own: sm_90a.
 _FIRST_SPECIFIC = 90
 #: Where a parameter lies matters for tensor maps. CUTLASS asks clang for no such places, which it has since LLVM 20.
 _GRID_CONSTANT = "-DCUTLASS_GRID_CONSTANT=__grid_constant__"
+#: What CUTLASS defines for nvcc 12.9 and, from Blackwell on, not for clang, whose first versions had no such targets.
+#: Source: CUTLASS 4.2, include/cutlass/arch/config.h.
+_CUTLASS_KNOWS = tuple(f"-DCUTLASS_ARCH_MMA_SM{each}_SUPPORTED=1" for each in (100, 101, 103, 120, 121))
+_CUTLASS_ENABLES = (("", "ENABLED"), ("A", "ENABLED"), ("F", "SUPPORTED"), ("F", "ENABLED"))
+_CUTLASS_FIRST = 100
 #: Version of PTX that has all of them.
-_PTX = "+ptx87"
+_PTX = "+ptx88"
 
 
 #: Headers of libraries whose types hold host code, and leave no mark on a kernel's symbol: ThunderKittens.
@@ -29,12 +34,19 @@ def needs_clang(content: bytes, files: Sequence[str] = ()) -> bool:
     return _LAUNCHES.search(content) is not None or any(PurePath(each).name in _HEADERS for each in files)
 
 
+def cutlass_macros(architecture: int) -> tuple[str, ...]:
+    """Return what tells CUTLASS that kernels for a GPU may use its instructions; nothing before Blackwell."""
+    return _CUTLASS_KNOWS if architecture >= _CUTLASS_FIRST else ()
+
+
 def device_command(host: Sequence[str], architecture: int) -> list[str]:
     """Return the command that compiles the kernels of a source to PTX, from the one for its host code."""
     known = max((each for each in _KNOWN if each <= architecture), default=_KNOWN[0])
     target = f"sm_{known}a" if known >= _FIRST_SPECIFIC else f"sm_{known}"
     changed = {"--cuda-host-only": "--cuda-device-only", "--cuda-gpu-arch=sm_75": f"--cuda-gpu-arch={target}"}
     words = [changed.get(word, word) for word in host if not re.fullmatch(r"-O\w", word)]
+    if known >= _CUTLASS_FIRST:
+        words += [f"-DCUTLASS_ARCH_MMA_SM{known}{kind}_{what}=1" for kind, what in _CUTLASS_ENABLES]
     return [*words, _GRID_CONSTANT, "-O3", "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
 
 

@@ -34,6 +34,9 @@ _SINGLE_PERCENT = re.compile(r"(?<!%)%(?=[A-Za-z_]{2})")
 #: Assembly with more operands in its text than there are, in a branch that nobody compiles: whoever does, is told.
 _NO_OPERAND = re.compile(r"invalid operand number in inline asm string")
 _OPERAND = re.compile(r"(?<!%)%\d+")
+#: Operands of assembly without a comma between them, which nvcc takes.
+_NO_COMMA = re.compile(r"expected '\)'")
+_TWO_OPERANDS = re.compile(r"""("[=+&]*[a-z]+"\s*\([^()]*\))(?=\s+"[=+&]*[a-z]+"\s*\()""")
 #: A constant that a constexpr function of the device gives. Its place follows, by the name that is declared there.
 _CONSTANT = re.compile(
     r"error: reference to __device__ function '[^'\n]+' in global initializer\n(?:.*: note: in instantiation .*\n)*"
@@ -136,6 +139,8 @@ def _mend_lines(lines: list[str], errors: Sequence[re.Match[str]], *, for_device
             lines[number] = _SINGLE_PERCENT.sub("%%", lines[number])
         if _NO_OPERAND.search(error["text"]):
             lines[number] = _OPERAND.sub("an_operand_that_is_not_there", lines[number])
+        if _NO_COMMA.search(error["text"]):
+            lines[number] = _TWO_OPERANDS.sub(r"\1,", lines[number])
         for refused, left_out in () if for_device else _SHARED:
             if refused.search(error["text"]):
                 lines[number] = left_out.sub("", lines[number])

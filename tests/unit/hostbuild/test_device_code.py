@@ -1,6 +1,7 @@
 """Kernels that have no name for NVRTC are compiled with their host code, and give right results."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from kerncast.compile import compile_source
 from kerncast.execute.live import Call, LiveKernel, LiveMemory, Rules
 from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.arena import GLOBAL_BASE
-from kerncast.hostbuild.compiling import Unit, compile_unit, object_of
+from kerncast.hostbuild.compiling import ASKS_FOR_CLANG, Unit, compile_unit, object_of
 from kerncast.hostbuild.device_code import device_command, needs_clang
 from kerncast.hostbuild.host_compilers import toolchain
 from kerncast.hostbuild.nvcc_options import parse_command_line
@@ -98,6 +99,28 @@ def test_only_kernels_without_a_name_need_it() -> None:
 
 
 def test_a_newer_architecture_than_clang_knows_is_that_of_the_next_older_one() -> None:
-    words = device_command(toolchain().cuda, 103)
-    assert "--cuda-gpu-arch=sm_101a" in words
+    words = device_command(toolchain().cuda, 110)
+    assert "--cuda-gpu-arch=sm_103a" in words
     assert "--cuda-host-only" not in words
+
+
+BLACKWELL = """
+#if defined(__CUDA_ARCH__) && !defined(CUTLASS_ARCH_MMA_SM103A_ENABLED)
+#error CUTLASS would leave its instructions out
+#endif
+#if !defined(CUTLASS_ARCH_MMA_SM100_SUPPORTED) || defined(__CUDA_ARCH__) != defined(CUTLASS_ARCH_MMA_SM103_ENABLED)
+#error CUTLASS would leave its kernels out, or compile them for the host
+#endif
+__global__ void k(int *p) { asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"); }
+int main() { k<<<1, 1>>>(nullptr); }
+"""
+
+
+def test_cutlass_is_told_of_blackwell_as_nvcc_tells_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNCAST_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "blackwell.cu"
+    source.write_text(BLACKWELL, encoding="utf-8")
+    line = parse_command_line([f"-D{ASKS_FOR_CLANG}=1", str(source)])
+    unit = Unit(line.inputs[0], replace(line.code, architecture=103))
+    content = object_of(unit, compile_unit(unit, toolchain()), toolchain())
+    assert b".target sm_103a" in content

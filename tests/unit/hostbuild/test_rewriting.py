@@ -73,3 +73,11 @@ def test_an_operand_that_is_not_there_is_refused_where_it_is_compiled(tmp_path: 
         '  " [an_operand_that_is_not_there], an_operand_that_is_not_there;"'
     )
     assert not copies.mend(f"{source}:1:1: error: unknown type name 'a'\n")
+
+
+def test_operands_without_a_comma_get_one(tmp_path: Path) -> None:
+    source = tmp_path / "operands.cu"
+    source.write_text('a\n : "r"(to)  "l"(from), "r"(n));\n', encoding="utf-8")
+    copies = Copies(tmp_path, for_device=True)
+    assert copies.mend(f"{source}:2:11: error: expected ')'\n")
+    assert copies.texts[str(source)].splitlines()[1] == ' : "r"(to),  "l"(from), "r"(n));'
