@@ -17,7 +17,7 @@ from rich.progress import Progress, TextColumn
 from kerncast.cli.shared.output import SafeConsole
 from kerncast.printable import json_escaped, markdown_text, message, printable, printable_lines, write_csv
 from kerncast.report.as_json import json_text
-from kerncast.report.tables import Table, markdown, print_table
+from kerncast.report.tables import Table, markdown, print_notes, print_table
 from kerncast.report.tables import TextColumn as Words
 from tests.helpers.places import FILES, PACKAGE, nodes_of
 
@@ -188,3 +188,9 @@ def test_streams_are_handed_to_nobody() -> None:
         if isinstance(node, ast.Attribute) and ast.unparse(node) in streams
     }
     assert found <= _EDGES
+
+
+def test_a_caveat_of_several_lines_stays_one_caveat() -> None:
+    out = io.StringIO()
+    print_notes(["does not compile:\nk.cu(1): \x1b[2Jerror\n* all is well"], SafeConsole(file=out, width=80))
+    assert out.getvalue() == "* does not compile:\n  k.cu(1): \\x1b[2Jerror\n  * all is well\n"

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table as RichTable
 
-from kerncast.printable import markdown_text, printable, write_csv
+from kerncast.printable import markdown_text, printable_lines, write_csv
 
 #: Columns of a terminal on which every table fits.
 _UNLIMITED = 10_000
@@ -103,9 +103,10 @@ def csv_text(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def print_notes(notes: Iterable[str], console: Console) -> None:
-    """Print caveats as dim lines."""
+    """Print caveats as dim lines; those of several lines, such as a compiler's message, are indented."""
     for note in notes:
-        console.print(f"[dim]* {escape(printable(note))}[/dim]", highlight=False)
+        text = printable_lines(note).replace("\n", "\n  ")
+        console.print(f"[dim]* {escape(text)}[/dim]", highlight=False)
 
 
 @dataclass(frozen=True, slots=True)
