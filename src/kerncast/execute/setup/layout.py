@@ -165,7 +165,8 @@ def link(module: Module, kernel: str) -> Program:
 
 def _sees_cluster(ins: Instruction) -> bool:
     ranks = any(isinstance(o, Special) and o.name in _RANKS for o in ins.operands)
-    return ranks or ins.is_cluster_wide or ins.opcode.has(Trait.CLUSTER) or PAIR in ins.modifiers
+    reaches = ins.is_cluster_wide or ins.tells_cluster or PAIR in ins.modifiers
+    return ranks or reaches or ins.opcode.has(Trait.CLUSTER)
 
 
 #: Special registers from which a kernel may make addresses in the shared memory of another block.
