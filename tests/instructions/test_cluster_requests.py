@@ -120,3 +120,17 @@ def test_other_forms_are_refused(old: str, new: str) -> None:
     assert looping().count(old) == 1
     with pytest.raises(UnsupportedError):
         run(looping().replace(old, new), "native")
+
+
+@ENGINES
+def test_a_wide_register_gives_its_low_bits_and_takes_fewer(engine: str) -> None:
+    """A fuzzer found a register of 128 bits for a guard, which the interpreter could not read."""
+    body = """
+mov.b64 %g0, 3; mov.b64 %g1, 5; mov.b128 %h, {%g0, %g1}; mov.b32 %w1, 0; @%h mov.b32 %w1, 7;
+add.s32 %w2, %h, 1; add.s32 %h, %w2, -9; mov.b128 {%g2, %g3}, %h; mul.wide.u32 %at, %t, 32; add.s64 %at, %at, %b;
+setp.lt.u32 %p, %t, 16; @%p st.global.b32 [%at], %w1; @%p st.global.b32 [%at+4], %w2;
+@%p st.global.v2.b64 [%at+16], {%g2, %g3}; ret; }
+"""
+    found = run(HEAD.replace("ASKING", "%rank") + body, engine).memory["b"].reshape(64, 8)[:16]
+    assert found[:, :2].tolist() == [[7, 4]] * 16
+    assert found[:, 4:].copy().view(np.int64).tolist() == [[-5, -1]] * 16
