@@ -58,6 +58,8 @@ class CaveatKind(StrEnum):
     """A warp-wide instruction names threads that are elsewhere; subject: the instruction."""
     LATE_ARRIVAL = "late-arrival"
     """A thread arrives at the mbarrier of a block that has ended; subject: the instruction."""
+    REQUEST_NOT_GRANTED = "request-not-granted"
+    """The kernel asks to take over clusters that have not begun: every block runs itself."""
     VARIABLE_COPIED = "variable-copied"
     """The host copies literal values to a variable; subject: the variable."""
     VARIABLE_SET_BY_HOST = "variable-set-by-host"

@@ -21,7 +21,7 @@ _HEAD = """.version 8.8
 .address_size 64
 .visible .entry k(.param .u64 a)
 {
-.reg .b64 %d<8>; .reg .b32 %r<40>; .reg .b16 %h<4>; .reg .f32 %f<8>; .reg .pred %p<4>;
+.reg .b64 %d<8>; .reg .b32 %r<40>; .reg .b16 %h<4>; .reg .f32 %f<8>; .reg .pred %p<4>; .reg .b128 %q<2>;
 .shared .align 1024 .b8 tile[16384]; .shared .align 8 .b64 bar[4];
 ld.param.u64 %d1, [a]; mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mov.u32 %r3, bar; mov.u32 %r4, %cluster_ctarank;
 setp.eq.u32 %p1, %r1, 0; shl.b32 %r5, %r1, 4; add.u32 %r6, %r2, %r5; mov.b64 %d2, 0x4000004000010000;
@@ -30,6 +30,8 @@ mov.b32 %r7, 0x08040490; mov.b16 %h1, 3; mov.b64 %d3, 0x4000000800080000;
 """
 _WAIT = "w{0}: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3+{1}], 0; @!%p2 bra w{0};"
 _FOUR = "{%r20, %r21, %r22, %r23}"
+_ASK = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes"
+_QUERY = "clusterlaunchcontrol.query_cancel"
 _BODIES = (
     f"""
 ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {_FOUR}, [%r6]; movmatrix.sync.aligned.m8n8.trans.b16 %r24, %r20;
@@ -61,13 +63,32 @@ ld.shared.b32 %r11, [%r2+8192]; @%p1 tcgen05.cp.cta_group::1.32x128b.warpx4 [%r1
 tcgen05.ld.sync.aligned.16x64b.x4.b32 {_FOUR}, [%r11]; tcgen05.wait::ld.sync.aligned;
 tcgen05.st.sync.aligned.32x32b.x4.b32 [%r11], {_FOUR}; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r11, 64;
 """,
+    f"""
+@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16; setp.eq.and.u32 %p3, %r4, 0, %p1; barrier.cluster.arrive;
+barrier.cluster.wait; @%p3 {_ASK}.multicast::cluster::all.b128 [%r2], [%r3]; {_WAIT.format(4, 0)}
+ld.shared.b128 %q1, [%r2]; {_QUERY}.is_canceled.pred.b128 %p3, %q1;
+@%p3 {_QUERY}.get_first_ctaid.v4.b32.b128 {{%r20, %r21, _, _}}, %q1; {_QUERY}.get_first_ctaid::z.b32.b128 %r22, %q1;
+barrier.cluster.arrive; barrier.cluster.wait;
+""",
     """
 wgmma.fence.sync.aligned; setp.ne.u32 %p3, 0, 0; mov.b64 %d5, 0x0000000800080000;
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d5, %d5, %p3, 1, 1, 0, 0;
 wgmma.commit_group.sync.aligned; elect.sync %r12|%p3, -1; fence.proxy.async; setmaxnreg.inc.sync.aligned.u32 240;
 """,
 )
-_FAMILIES = ("mma", "ldmatrix", "stmatrix", "cp.", "mbarrier", "wgmma", "tcgen05", "st.async", "red.async", "barrier")
+_FAMILIES = (
+    "mma",
+    "ldmatrix",
+    "stmatrix",
+    "cp.",
+    "mbarrier",
+    "wgmma",
+    "tcgen05",
+    "st.async",
+    "red.async",
+    "barrier",
+    "cluster",
+)
 
 
 def _words() -> tuple[bytes, ...]:

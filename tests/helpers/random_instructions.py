@@ -227,6 +227,19 @@ def pack(code: Code) -> None:
         code.add(f"{code.guard()}mov.{whole} {{{parts}}}, {code.register(whole)};")
 
 
+def answer(code: Code) -> None:
+    """Write what reads the answer to a request for a cluster; any 128 bits are one."""
+    whole, query = code.register("b128"), f"{code.guard()}clusterlaunchcontrol.query_cancel"
+    if code.chance(0.3):
+        code.add(f"{query}.is_canceled.pred.b128 {code.register('pred')}, {whole};")
+    elif code.chance(0.5):
+        code.add(f"{query}.get_first_ctaid::{code.choose.choice('xyz')}.b32.b128 {code.register('b32')}, {whole};")
+    else:
+        first, second, third = (f"%r{n}" for n in code.choose.sample(range(REGISTERS["r"][0]), 3))
+        parts = code.choose.choice([f"{first}, {second}, {third}, _", f"{first}, _, {third}, _"])
+        code.add(f"{query}.get_first_ctaid.v4.b32.b128 {{{parts}}}, {whole};")
+
+
 def carry_chain(code: Code) -> None:
     """Write a sum, a difference or a product of many words."""
     kind = code.choose.choice(["u32", "s32", "u64", "s64"])
@@ -297,4 +310,4 @@ def _conversion(code: Code, target: str, source: str) -> str:
 
 #: What a straight line of code is made of, with weights.
 STRAIGHT = {arithmetic: 16, compare: 5, convert: 6, carry_chain: 2, approximate: 2, pack: 2, set_value: 1, special: 1,
-            logic_table: 1, video: 1}  # fmt: skip
+            logic_table: 1, video: 1, answer: 1}  # fmt: skip

@@ -206,6 +206,11 @@ class Instruction:
         """Whether it may reach the shared memory of other blocks of the cluster by its state space."""
         return "shared::cluster" in self.modifiers
 
+    @property
+    def tells_cluster(self) -> bool:
+        """Whether an answer goes to each block of the cluster."""
+        return "multicast::cluster::all" in self.modifiers
+
     @cached_property
     def condition(self) -> "Register | Negated | None":
         """The guard as an operand."""

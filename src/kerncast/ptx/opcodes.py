@@ -153,6 +153,7 @@ _TESTS = "finite infinite number notanumber normal subnormal"
 _KINDS = "kind::f16 kind::tf32 kind::f8f6f4 kind::i8"
 _SCALED_KINDS = "kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4"
 _REDUCES = "add min max and or xor"
+_FIRST_BLOCK = "get_first_ctaid::x get_first_ctaid::y get_first_ctaid::z"
 _VIDEO = " ".join(f"v{name}{count}" for count in (2, 4) for name in ("add", "sub", "avrg", "min", "max", "absdiff"))
 
 # Columns: opcodes | work | work on floats: operations or special | the other fields of Opcode, as words | one of these.
@@ -219,6 +220,8 @@ mbarrier.init mbarrier.inval mbarrier.expect_tx mbarrier.complete_tx | control |
 mbarrier.arrive mbarrier.arrive_drop | control | - | phase lane pipe=lsu
 mbarrier.test_wait mbarrier.try_wait | control | - | phase wait lane pipe=lsu
 mbarrier.pending_count | integer | -       |
+clusterlaunchcontrol.try_cancel | control | - | phase pipe=lsu results=0
+clusterlaunchcontrol.query_cancel | - | -   | | is_canceled get_first_ctaid {_FIRST_BLOCK}
 cp.async.mbarrier.arrive | control | -     | phase pipe=lsu results=0
 membar               | -       | -       | inert fence results=0
 fence                | -       | -       | inert fence pipe=lsu results=0
@@ -511,6 +514,10 @@ mbarrier.arrive mbarrier.arrive_drop | b64        | expect_tx! {_ORDER}         
 mbarrier.test_wait | b64                          | parity {_ORDER}                     | 3 | address 1
 mbarrier.try_wait | b64                           | parity {_ORDER}                     | 3 4 | address 1
 mbarrier.pending_count | b64                      |                                     | 2
+clusterlaunchcontrol.try_cancel | b128 | async! {_TELLS} shared::cta multicast::cluster::all | 2 | address 0 1
+clusterlaunchcontrol.query_cancel | pred > b128   | is_canceled!                        | 2
+clusterlaunchcontrol.query_cancel | b32 > b128    | get_first_ctaid! v4!                | 2 | vectors
+clusterlaunchcontrol.query_cancel | b32 > b128    | {_FIRST_BLOCK}                      | 2
 cp.async.mbarrier.arrive | b64                    | noinc {_IN_BLOCK}                   | 1 | address 0
 membar            |                               | gl cta sys                          | 0
 fence             |                               | sc acq_rel acquire release cta gpu sys cluster | 0
@@ -540,7 +547,7 @@ st.async red.async | They are executed to shared memory of a cluster, with mbarr
 tcgen05 | Not executed are shift, ld.red, and products that are sparse or weight-stationary (sp, ws).
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
 tex.cube tex.acube tex.2dms txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.
-clusterlaunchcontrol multimem | Clusters that take work from others, and memory of several GPUs: not executed yet.
+multimem | Memory of several GPUs: not executed yet.
 """
 
 

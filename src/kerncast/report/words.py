@@ -330,6 +330,10 @@ WORDS: dict[CaveatKind, str] = {
         "{subject}: threads arrive at the mbarrier of a block of their cluster which has ended. PTX leaves that"
         " undefined; here nothing comes of it. End with cluster.sync()."
     ),
+    CaveatKind.REQUEST_NOT_GRANTED: (
+        "The kernel asks for work of clusters that have not begun (clusterlaunchcontrol). No request is granted: every"
+        " block of the grid runs, and a GPU may save what each does before and behind its work."
+    ),
     CaveatKind.VARIABLE_COPIED: "{subject} holds the literal values that the host copies to it ({places}).",
     CaveatKind.VARIABLE_SET_BY_HOST: (
         "{subject} is zero here, but the host sets it ({places}). Write globals = {{ {key} = … }}."

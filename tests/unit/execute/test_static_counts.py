@@ -34,6 +34,18 @@ def counted(turns: str, last: str, given: Launch | None = None) -> KernelProfile
     return count_by_text(ptx_kernel(text), given, REFUSAL, Budget())
 
 
+def test_a_request_for_a_cluster_ends_a_loop() -> None:
+    """No request is granted, so that what takes work over runs once, though the answer comes out of memory."""
+    query = "clusterlaunchcontrol.query_cancel"
+    text = TEXT.replace(".pred %p<3>;", ".pred %p<3>; .reg .b128 %h; .shared .align 16 .b8 answer[16];")
+    text = text.replace("ld.global.f32", "again: ld.global.f32").replace("TURNS", str(TURNS))
+    last = f"ld.shared.b128 %h, [answer]; {query}.is_canceled.pred.b128 %p2, %h; {NOT_EXECUTED}"
+    last += f" {query}.get_first_ctaid::x.b32.b128 %r0, %h; @%p2 bra again;"
+    given = launch(8, 128, x="f32[1024] ones", n=THREADS)
+    found = count_by_text(ptx_kernel(text.replace("LAST", last)), given, REFUSAL, Budget())
+    assert found.counts[FP32_FLOPS] == Count.exact(2 * TURNS * THREADS)
+
+
 def test_loops_that_constants_bound_and_threads_outside() -> None:
     found = counted(str(TURNS), NOT_EXECUTED)
     assert found.origin is Origin.COUNTED

@@ -28,7 +28,7 @@ from kerncast.execute.setup.arena import Arena, Room, check_room
 from kerncast.execute.setup.cluster_addresses import cluster_fault, outside_of_cluster
 from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, doubt_about
+from kerncast.execute.setup.state import ACCESS_COUNTS, Console, Report, Setting, doubt_about, remark_on
 from kerncast.execute.setup.supported import unravel, uses_tensor_memory
 from kerncast.execute.setup.tensor_faults import NAMES as TENSOR_FAULTS
 from kerncast.execute.setup.tensor_faults import tensor_fault
@@ -497,9 +497,9 @@ class NativeEngine:
         """Caveats on the counts."""
         code = self._setting.program.function.instructions
         doubtful = [doubt_about(code[number]) for number in np.flatnonzero(self.launch_run.remarks).tolist()]
-        prints = [number for number, ins in enumerate(code) if "vprintf" in ins.modifiers]
-        executed = self._executions(prints) if prints else 0
-        return tuple(dict.fromkeys([*doubtful, *([PRINTF] if executed else [])]))
+        told = [(number, remark) for number, ins in enumerate(code) if (remark := remark_on(ins))]
+        executed = [remark for number, remark in told if self._executions([number])]
+        return tuple(dict.fromkeys([*doubtful, *executed]))
 
     @property
     def printed(self) -> str:

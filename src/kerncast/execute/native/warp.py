@@ -145,6 +145,7 @@ _REDUCES = {"popc": 1, "and": 2, "or": 3}
 _MOVES = {
     "mov": crosslane.move, "cvta": crosslane.convert_address, "isspacep": crosslane.is_space, "setp": set_predicate,
     "mapa": crosslane.map_to_rank, "getctarank": crosslane.rank_of_address,
+    "clusterlaunchcontrol.query_cancel": mbarriers.read_answer,
 }  # fmt: skip
 _ANYWHERE = integer("i32", 0)
 _GROUP_WARPS = 4

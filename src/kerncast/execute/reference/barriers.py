@@ -4,6 +4,7 @@ A barrier counts whole warps, as hardware did before Volta, so that a warp whose
 arrives. Threads that have left the kernel are not waited for.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.setup import phases
 from kerncast.execute.setup.cluster_addresses import disordered, stuck
 from kerncast.execute.setup.phases import COUNT_BITS, MOST, PHASE_SHIFT, VALID_SHIFT
-from kerncast.ptx import Address, Instruction, Sink, Trait
+from kerncast.ptx import Address, Immediate, Instruction, Sink, Trait
 
 Mask = npt.NDArray[np.bool_]
 
@@ -213,15 +214,29 @@ class Mbarriers:
 
     def run(self, ins: Instruction, active: Index) -> None:
         """Run an instruction on phases."""
+        if ins.root == "clusterlaunchcontrol":
+            self._refuse_cluster(ins, active)
+            return
         operand = next(each for each in ins.operands if isinstance(each, Address))
         if "multicast::cluster" in ins.modifiers:
             masks = self._threads.values(ins.operands[1], "b16", active).astype(np.int64)
             for rank in range(_MOST_RANKS):
                 chosen = active[masks >> rank & 1 > 0]
                 if len(chosen):
-                    self._run(ins, chosen, self._memory.in_block(ins, operand, chosen, rank))
+                    self._run(ins, chosen, self._memory.in_shared(ins, (operand, 8), chosen, rank))
         else:
-            self._run(ins, active, self._memory.in_shared(ins, operand, active, 8))
+            self._run(ins, active, self._memory.in_shared(ins, (operand, 8), active))
+
+    def _refuse_cluster(self, ins: Instruction, active: Index) -> None:
+        """Run clusterlaunchcontrol.try_cancel: the answer, which is no, comes at once, as mbarriers are told."""
+        answer, mbarrier = (each for each in ins.operands if isinstance(each, Address))
+        count = Immediate(phases.ANSWER_BYTES, "int")
+        tell = replace(ins, root="mbarrier", modifiers=("complete_tx", "b64"), operands=(mbarrier, count))
+        place = self._memory.in_shared
+        for rank in range(self._threads.launch.cluster_blocks) if ins.tells_cluster else (None,):
+            part = place(ins, (answer, phases.ANSWER_BYTES), active, rank)
+            part.data[part.offsets[:, None] + np.arange(phases.ANSWER_BYTES)] = 0
+            self._run(tell, active, place(ins, (mbarrier, 8), active, rank))
 
     def _run(self, ins: Instruction, active: Index, part: Part) -> None:
         words = part.data[: len(part.data) // 8 * 8].view(np.uint64)

@@ -26,7 +26,7 @@ from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.sampling.sample import Budget, endless, runaway
 from kerncast.execute.setup.arena import Arena
 from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.state import PRINTF, Console, Report, Setting, doubt_about
+from kerncast.execute.setup.state import Console, Report, Setting, doubt_about, remark_on
 from kerncast.execute.setup.supported import uses_tensor_memory
 from kerncast.launch import Launch
 from kerncast.ptx import Flow, Instruction, Trait, access_and_tell, waiting_loops
@@ -167,6 +167,8 @@ class Batch:
         """Run an instruction on mbarriers."""
         if self.memory.late and ins.root == "cp":
             self.memory.late.finish(active)
+        if remark := remark_on(ins):
+            self.tally.remark(remark)
         self.mbarriers.run(ins, active)
         if not ins.opcode.has(Trait.WAIT):  # lanes that let others go first may have waited for this
             self.places.defer_none()
@@ -206,8 +208,8 @@ class Batch:
             self.tally.wait(self.barriers.arrive(ins, active))
 
     def _trap(self, ins: Instruction, active: Index) -> None:
-        if "vprintf" in ins.modifiers:
-            self.tally.remark(PRINTF)
+        if remark := remark_on(ins):
+            self.tally.remark(remark)
             for thread in active.tolist():
                 self.console.print(ins, self.memory.private_of(thread))
             return
@@ -294,7 +296,7 @@ _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {
 }  # fmt: skip
 _MOVES: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "mov": compare.move, "cvta": compare.convert_address, "isspacep": compare.is_space, "mapa": compare.map_to_rank,
-    "getctarank": compare.rank_of_address,
+    "getctarank": compare.rank_of_address, "clusterlaunchcontrol.query_cancel": compare.read_answer,
 }  # fmt: skip
 
 

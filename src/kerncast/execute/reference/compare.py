@@ -10,6 +10,7 @@ from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, window_of
 from kerncast.execute.setup.cluster_addresses import RANK_MASK, RANK_SHIFT
 from kerncast.execute.setup.layout import DTYPES, as_type
+from kerncast.execute.setup.phases import answered_places
 from kerncast.ptx import TYPE_BITS, Instruction, Vector
 
 # What each comparison and selection instruction computes.
@@ -186,6 +187,18 @@ def rank_of_address(threads: Threads, ins: Instruction, active: Index) -> None:
     address = threads.values(ins.operands[1], ins.type, active).astype(np.uint64)
     rank = address >> np.uint64(RANK_SHIFT) & np.uint64(RANK_MASK)
     threads.write(ins.operands[0], rank.astype(np.uint32), active)
+
+
+def read_answer(threads: Threads, ins: Instruction, active: Index) -> None:
+    """Run clusterlaunchcontrol.query_cancel."""
+    answer = threads.values(ins.operands[1], "b128", active)
+    low, high = answer["f0"], answer["f1"]
+    if "is_canceled" in ins.modifiers:
+        threads.write(ins.operands[0], low & np.uint64(1) != 0, active)
+        return
+    words = {bit: (low, high)[bit // 64] >> np.uint64(bit % 64) for _, bit in answered_places(ins)}
+    for element, bit in answered_places(ins):
+        threads.write(element, words[bit].astype(np.uint32), active)
 
 
 def is_space(threads: Threads, ins: Instruction, active: Index) -> None:

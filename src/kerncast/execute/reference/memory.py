@@ -422,21 +422,21 @@ class Memory:
             bad = misaligned[0]
             raise self._fault(ins, threads[bad], f"is misaligned: {size} bytes at address {int(addresses[bad]):#x}")
 
-    def in_shared(self, ins: Instruction, operand: Address, threads: Index, size: int) -> Part:
-        """Return where threads point to in shared memory, of their block or their cluster, however; checked."""
+    def in_shared(self, ins: Instruction, place: tuple[Address, int], threads: Index, rank: int | None = None) -> Part:
+        """Return where threads point to in shared memory, of their block or their cluster, however; checked.
+
+        ``place`` is the operand and its bytes. If the block of a rank is meant, it is the offset that counts.
+        """
+        operand, size = place
         addresses = self.addresses(operand, threads)
-        if ins.space == "generic":
+        if rank is not None:
+            addresses = addresses & np.uint64(OFFSET_MASK) | np.uint64(rank << RANK_SHIFT)
+        elif ins.space == "generic":
             addresses = addresses - np.uint64(SHARED_WINDOW)
         self._check_aligned(ins, addresses, threads, size)
         if self.threads.program.sees_cluster:
             return self._in_cluster(ins, addresses, (threads, slice(None)), size)
         return self._part(ins, "shared", addresses, (threads, slice(None)), size)
-
-    def in_block(self, ins: Instruction, operand: Address, threads: Index, rank: int) -> Part:
-        """Return where threads point to if the block of a rank is meant: 64 bits, at the offset of their address."""
-        addresses = self.addresses(operand, threads) & np.uint64(OFFSET_MASK) | np.uint64(rank << RANK_SHIFT)
-        self._check_aligned(ins, addresses, threads, 8)
-        return self._in_cluster(ins, addresses, (threads, slice(None)), 8)
 
     def _in_cluster(
         self,

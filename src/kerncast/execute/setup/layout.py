@@ -60,9 +60,19 @@ def as_type(bits: AnyArray, type_name: str) -> AnyArray:
     if bits.dtype == dtype:
         return bits
     if bits.dtype.itemsize != dtype.itemsize:
-        bits = bits.astype(_RAW[dtype.itemsize])
+        bits = _resized(bits, dtype.itemsize)
     result: AnyArray = bits.view(dtype)
     return result
+
+
+def _resized(bits: AnyArray, size: int) -> AnyArray:
+    """Return the low bytes of values, or more of them; those of 16 bytes are two words."""
+    low: AnyArray = bits["f0"] if bits.dtype.names else bits
+    if size != DTYPES["b128"].itemsize:
+        return low.astype(_RAW[size])
+    wide = np.zeros(bits.shape, DTYPES["b128"])
+    wide["f0"], wide["f1"] = low.astype(np.uint64), np.where(low < 0, ~np.uint64(0), np.uint64(0))
+    return wide
 
 
 def to_register(values: AnyArray, type_name: str) -> AnyArray:
@@ -75,7 +85,7 @@ def to_register(values: AnyArray, type_name: str) -> AnyArray:
         return np.ascontiguousarray(values).view(target)
     if values.dtype.kind == "f":
         values = np.ascontiguousarray(values).view(_RAW[size])
-    return values.astype(target)
+    return _resized(values, target.itemsize) if target.names or values.dtype.names else values.astype(target)
 
 
 def immediate(value: int, kind: str, type_name: str) -> AnyArray:
@@ -165,7 +175,8 @@ def link(module: Module, kernel: str) -> Program:
 
 def _sees_cluster(ins: Instruction) -> bool:
     ranks = any(isinstance(o, Special) and o.name in _RANKS for o in ins.operands)
-    return ranks or ins.is_cluster_wide or ins.opcode.has(Trait.CLUSTER) or PAIR in ins.modifiers
+    reaches = ins.is_cluster_wide or ins.tells_cluster or PAIR in ins.modifiers
+    return ranks or reaches or ins.opcode.has(Trait.CLUSTER)
 
 
 #: Special registers from which a kernel may make addresses in the shared memory of another block.

@@ -9,13 +9,28 @@ from collections.abc import Mapping
 
 from kerncast.errors import KernelFault
 from kerncast.execute.setup.layout import Program
-from kerncast.ptx import Instruction
+from kerncast.ptx import Instruction, Operand, Vector
 
 COUNT_BITS, BYTES_BITS = 20, 22
 BYTES_SHIFT, VALID_SHIFT, PHASE_SHIFT = 2 * COUNT_BITS, 62, 63
 #: Most arrivals, and most bytes that may be missing or too many.
 MOST = (1 << COUNT_BITS) - 1
 _HALF_BYTES = 1 << BYTES_BITS - 1
+
+#: Bytes of the answer to a request for a cluster that has not begun (clusterlaunchcontrol).
+#:
+#: PTX leaves them opaque. Here the lowest bit says whether it is granted, and three words behind the first are the
+#: place of the cluster's first block. None is granted, as if all clusters had begun: each block does its own share.
+ANSWER_BYTES = 16
+
+
+def answered_places(ins: Instruction) -> tuple[tuple[Operand, int], ...]:
+    """Return the operands that are the place of the first block, and from which bit of an answer each comes."""
+    target = ins.operands[0]
+    if isinstance(target, Vector):
+        return tuple(zip(target.elements[:3], (32, 64, 96), strict=True))
+    axis = next(m[-1] for m in ins.modifiers if m.startswith("get_first_ctaid"))
+    return ((target, 32 * ("xyz".index(axis) + 1)),)
 
 
 def missing_bytes(word: int) -> int:

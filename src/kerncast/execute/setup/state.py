@@ -17,7 +17,14 @@ from kerncast.launch import Launch
 from kerncast.ptx import Instruction, Symbol, Trait
 from kerncast.traces import BlockCounts
 
-PRINTF = Caveat(CaveatKind.PRINTF_LEFT_OUT)
+_PRINTF, _REQUEST = Caveat(CaveatKind.PRINTF_LEFT_OUT), Caveat(CaveatKind.REQUEST_NOT_GRANTED)
+
+
+def remark_on(ins: Instruction) -> Caveat | None:
+    """Return what is to be said about an instruction wherever it is executed."""
+    if "vprintf" in ins.modifiers:
+        return _PRINTF
+    return _REQUEST if "try_cancel" in ins.modifiers else None
 
 
 def doubt_about(ins: Instruction) -> Caveat:

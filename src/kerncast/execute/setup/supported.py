@@ -101,7 +101,16 @@ def check_operands(function: Function) -> None:
     for ins in function.instructions:
         if not all(
             check(ins)
-            for check in (_names_one, _compares, _reduces_into, _has_fragments, _copies, _names_box, _describes_tiles)
+            for check in (
+                _names_one,
+                _compares,
+                _reduces_into,
+                _has_fragments,
+                _copies,
+                _names_box,
+                _describes_tiles,
+                _reads_answer,
+            )
         ):
             what = f"PTX instruction {ins.name} with these operands is not supported"
             raise NotExecutedError(what, where=ins.where or function.name)
@@ -162,6 +171,20 @@ def _reduces_into(ins: Instruction) -> bool:
     if not ins.is_barrier or "red" not in ins.modifiers or not isinstance(ins.operands[0], Register):
         return True
     return TYPE_BITS[ins.operands[0].type] == (32 if "popc" in ins.modifiers else 1)
+
+
+def _reads_answer(ins: Instruction) -> bool:
+    """Return whether what is read of the answer to a request for a cluster goes to registers of its size."""
+    if ins.opcode.name != "clusterlaunchcontrol.query_cancel":
+        return True
+    target, answer = ins.operands
+    elements = target.elements if isinstance(target, Vector) else (target,)
+    bits = TYPE_BITS[ins.types[0]]
+    return (
+        isinstance(target, Vector) == ("v4" in ins.modifiers)
+        and all(isinstance(each, Sink) or _are_registers((each,), bits, 1) for each in elements)
+        and _are_registers((answer,), TYPE_BITS[ins.type], 1)
+    )
 
 
 def _describes_tiles(ins: Instruction) -> bool:
@@ -310,7 +333,7 @@ def _is_operand(ins: Instruction, form: Form, position: int) -> bool:
     if isinstance(operand, Negated):
         return form.takes_negated
     width = next((int(m[1]) for m in ins.modifiers if m in {"v2", "v4", "v8"}), 1)
-    return not isinstance(operand, Address | Opaque) and (width == 1 or ins.root == "mov")
+    return not isinstance(operand, Address | Opaque) and (width == 1 or ins.root == "mov" or form.takes_vectors)
 
 
 def _names_place(ins: Instruction, operand: Address) -> bool:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kerncast.errors import UnsupportedError
 from kerncast.execute.reference import bits, compare, crosslane
-from kerncast.execute.reference.arithmetic import ARITHMETIC
+from kerncast.execute.reference.arithmetic import ARITHMETIC, AnyArray
 from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup.arena import GLOBAL_BASE, PARAMETER_WINDOW
 from kerncast.execute.setup.dataflow import UNKNOWN, BufferUse, use_of
@@ -133,6 +133,11 @@ class KnownValues:
     def _evaluate(self, ins: Instruction, active: Index) -> Mask:
         if ins.opcode.has(Trait.WAIT):  # what is waited for has come
             self.threads.write(ins.operands[0], np.ones(1, np.bool_), active)
+            return np.zeros(len(active), np.bool_)
+        if ins.opcode.name == "clusterlaunchcontrol.query_cancel":  # no request is granted
+            no: AnyArray = np.zeros(1, np.bool_ if "is_canceled" in ins.modifiers else np.uint32)
+            for register in results_of(ins):
+                self.threads.write(register, no, active)
             return np.zeros(len(active), np.bool_)
         if not _can_compute(ins):
             return np.ones(len(active), np.bool_)

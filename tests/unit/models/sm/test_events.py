@@ -93,6 +93,27 @@ def test_a_chain_of_copies_takes_their_latencies(count: int) -> None:
     assert last(run(steps)) >= count * one
 
 
+@pytest.mark.parametrize("latency", [50.0, 400.0])
+def test_answers_to_requests_take_their_latency(latency: float) -> None:
+    """Twelve one after the other; what is done meanwhile is hidden, up to the latency, but for four cycles a step."""
+    ask = request(Memory.PHASE, 1, latency=latency)
+    asking = program_of(
+        [OPS[BEGIN]], [ask], [OPS[EXPECT]], [OPS[WAIT]], [Op(Pipe.FMA, sources=(0,), destinations=(0,))]
+    )
+    expected = [event(EventChange.EXPECT, FULL, 16), event(EventChange.ARRIVE, FULL, 1)]
+
+    def cycles(work: int) -> float:
+        steps = [begin(FULL)]
+        for turn in range(12):
+            told = Step(1, {1: [event(EventChange.COMPLETE, FULL, 16)]})
+            asked = Step(3, {WAIT: [event(EventChange.WAIT, FULL, turn & 1)]})
+            steps += [Step(2, {EXPECT: expected}), told, *[Step(4)] * work, asked]
+        return last(simulate(asking, trace_of([[steps]]), sm_of(**FAST), 1))
+
+    assert cycles(0) == pytest.approx(12 * latency, abs=12 * 8)
+    assert cycles(200) == pytest.approx(12 * max(latency, 800.0), abs=12 * 30)
+
+
 @pytest.mark.parametrize("rate", [64.0, 32.0, 16.0])
 def test_many_copies_at_once_take_the_rate_of_l2(rate: float) -> None:
     stages, turns, lines = 32, 64, 16

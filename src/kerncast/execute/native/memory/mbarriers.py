@@ -24,7 +24,16 @@ from kerncast.execute.native.memory.banks import record_change
 from kerncast.execute.native.memory.transfer import given_address
 from kerncast.execute.setup.arena import SHARED_WINDOW
 from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT
-from kerncast.execute.setup.phases import BYTES_BITS, BYTES_SHIFT, COUNT_BITS, MOST, PHASE_SHIFT, VALID_SHIFT
+from kerncast.execute.setup.phases import (
+    ANSWER_BYTES,
+    BYTES_BITS,
+    BYTES_SHIFT,
+    COUNT_BITS,
+    MOST,
+    PHASE_SHIFT,
+    VALID_SHIFT,
+    answered_places,
+)
 from kerncast.ptx import Address, Sink
 from kerncast.traces import TOLD_SHIFT, EventChange
 
@@ -44,11 +53,13 @@ def run(o: Operation, number: int) -> None:
 def _arguments(o: Operation, number: int) -> tuple[Value, ...]:
     """Return the first arguments of every function here."""
     operand = next(each for each in o.ins.operands if isinstance(each, Address))
-    address = given_address(o, operand)
-    if o.ins.space == "generic":
-        address = o.emit.sub(address, SHARED_WINDOW)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
-    return (*pointers, integer("i32", number), o.block.executing, address)
+    return (*pointers, integer("i32", number), o.block.executing, _address(o, operand))
+
+
+def _address(o: Operation, operand: Address) -> Value:
+    address = given_address(o, operand)
+    return o.emit.sub(address, SHARED_WINDOW) if o.ins.space == "generic" else address
 
 
 def _initialise(o: Operation, number: int) -> None:
@@ -143,6 +154,50 @@ def _arrive_when_computed(o: Operation, number: int) -> None:
         there = emit.or_(offset, emit.splat(emit.shl(emit.cast("zext", rank, "i64"), RANK_SHIFT)))
         with emit.when(emit.compare("ne", lanes, 0)):
             emit.call_void("mbarrier_update", *head, lanes, there, *changes)
+
+
+def _ask_for_cluster(o: Operation, number: int) -> None:
+    """Write clusterlaunchcontrol.try_cancel: the answer, which is no, comes at once, as mbarriers are told."""
+    emit, mbarrier = o.emit, o.ins.operands[1]
+    for name, define in (("refuse_cluster", _define_refuse_cluster), ("mbarrier_update", define_update)):
+        if name not in emit.unit:
+            define(emit.unit, _space(o))
+    assert isinstance(mbarrier, Address)
+    *head, answer = _arguments(o, number)
+    places = answer, _address(o, mbarrier)
+    changes = (integer(I64, 0), integer(I64, 0), integer(I64, -ANSWER_BYTES))
+    if not o.ins.tells_cluster:
+        emit.call_void("refuse_cluster", *head, places[0])
+        emit.call_void("mbarrier_update", *head, places[1], *changes)
+        return
+    with emit.count_up(get(emit, o.block.pointers.worker, WORKER, "cluster_blocks")) as rank:
+        there = emit.splat(emit.shl(emit.cast("zext", rank, "i64"), RANK_SHIFT))
+        answer, told = (emit.or_(emit.and_(each, OFFSET_MASK), there) for each in places)
+        emit.call_void("refuse_cluster", *head, answer)
+        emit.call_void("mbarrier_update", *head, told, *changes)
+
+
+def _define_refuse_cluster(unit: Unit, space: str) -> None:
+    """Write the function that answers each lane's request for a cluster."""
+    emit = Emitter(unit, "refuse_cluster", "void", [*_HEAD])
+    access = in_bounds(Access(emit, space, ANSWER_BYTES, None, is_arrival=True))
+    table = lane_pointers(access)
+    with emit.each_bit(access.mask) as lane:
+        place = emit.cast("inttoptr", emit.load(emit.index(table, "i64", lane), "i64"), "ptr")
+        emit.store(integer("i128", 0), place, 16)
+    emit.give()
+    emit.finish()
+
+
+def read_answer(o: Operation) -> None:
+    """Write clusterlaunchcontrol.query_cancel."""
+    emit, target = o.emit, o.ins.operands[0]
+    answer = o.source(0, "b128")
+    if o.has("is_canceled"):
+        o.block.write(target, emit.compare("ne", emit.and_(answer, 1), 0))
+        return
+    for element, place in answered_places(o.ins):
+        o.block.write(element, emit.resize(emit.lshr(answer, place), "i32"))
 
 
 def _update(o: Operation, number: int, changes: tuple[Value, Value, Value]) -> Value:
@@ -374,5 +429,5 @@ WRITERS: dict[str, Callable[[Operation, int], None]] = {
     "mbarrier.init": _initialise, "mbarrier.inval": _invalidate, "mbarrier.arrive": _arrive,
     "mbarrier.arrive_drop": _arrive, "mbarrier.expect_tx": _change_bytes, "mbarrier.complete_tx": _change_bytes,
     "mbarrier.test_wait": _ask, "mbarrier.try_wait": _ask, "cp.async.mbarrier.arrive": _arrive_when_copied,
-    "tcgen05.commit": _arrive_when_computed,
+    "tcgen05.commit": _arrive_when_computed, "clusterlaunchcontrol.try_cancel": _ask_for_cluster,
 }  # fmt: skip

@@ -310,6 +310,8 @@ class _Lowering:
         elif memory is Memory.TELL:
             group = TOLD_GROUPS[ins.opcode.name]
             cost = Cost(Pipe.LSU, latency=self._commit_latency() if group is Group.TENSOR else 0.0)
+        elif "try_cancel" in ins.modifiers:
+            cost = self._cost_of_request(ins)
         elif memory in {Memory.TENSOR_PRODUCT, Memory.TENSOR_COPY}:
             cost, group = cost_in_tensor_memory(ins, self._architecture), Group.TENSOR
             left = int(not isinstance(ins.operands[1], Address))  # whether shared memory is read for A
@@ -323,12 +325,23 @@ class _Lowering:
         cycles = self._architecture.cycles
         return max(0.0, (cycles.tensor_commit or 0.0) - (cycles.shared_latency or 0.0))
 
+    def _cost_of_request(self, ins: Instruction) -> Cost:
+        """Return the cycles until the answer to a request for a cluster is there: those of a bulk copy from L2.
+
+        Nobody has published them under a licence that lets us use them.
+        """
+        latency = self._cost_of_copy_from_global(ins).latency
+        return Cost(Pipe.LSU, latency=latency + (self._architecture.cycles.l2_latency or 0.0))
+
     def _cost_of_bulk_copy(self, ins: Instruction) -> Cost:
         """Return the cycles that the copy engine takes for 128 bytes, and those that it takes to begin."""
-        cycles = self._architecture.cycles
         if "global" not in ins.modifiers:
             rate, latency = self._of_clusters("cluster_bytes"), self._of_clusters("cluster_latency")
             return Cost(Pipe.LSU, _LINE_BYTES / rate, latency)
+        return self._cost_of_copy_from_global(ins)
+
+    def _cost_of_copy_from_global(self, ins: Instruction) -> Cost:
+        cycles = self._architecture.cycles
         if cycles.bulk_latency is None:
             raise MissingEvidenceError(
                 f"{ins.name}: how long bulk copies take is unknown on {self._architecture.id}",

@@ -63,6 +63,8 @@ def happen(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     elif op.memory >= TENSOR_PRODUCT:
         _multiply(code, state, x, op, now)
         return answer
+    elif op.latency > 0:
+        told = upward(start + op.latency) << KIND_BITS | LONG
     for number in range(op.slot_count):
         at = state.places[x, op.slots[number]]
         if at >= 0:
