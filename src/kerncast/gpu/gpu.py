@@ -675,11 +675,21 @@ def launch_overhead_s(situation: str) -> float:
     >>> launch_overhead_s("series")
     1.6e-06
     """
+    return _around_a_launch(situation)
+
+
+def dirty_l2_fractions() -> tuple[float, float, float]:
+    """Return which part of L2 Triton's do_bench leaves to be written back: the middle, the least and the most seen."""
+    low, high = _around_a_launch("do_bench_dirty_l2_low"), _around_a_launch("do_bench_dirty_l2_high")
+    return _around_a_launch("do_bench_dirty_l2"), low, high
+
+
+def _around_a_launch(name: str) -> float:
     sheet = read_sheet(DATA / "launch_overhead.toml", "launch_overhead")
     values = si_fields(sheet.facts, "launch_overhead")
-    if situation not in values:
-        raise GPUError(f"no launch overhead is called {situation!r}", cure=f"Known are {', '.join(values)}.")
-    return float(values[situation])
+    if name not in values:
+        raise GPUError(f"no launch overhead is called {name!r}", cure=f"Known are {', '.join(values)}.")
+    return float(values[name])
 
 
 @cache

@@ -8,8 +8,9 @@ from typing import Any
 
 from kerncast.device.capture import numbers_of
 from kerncast.device.clock import ForecastClock
-from kerncast.gpu import launch_overhead_s
-from kerncast.prediction import Timing
+from kerncast.gpu import GPU, dirty_l2_fractions, launch_overhead_s
+from kerncast.models.clock import blame_of
+from kerncast.prediction import Prediction, Timing
 from kerncast.scripts.recorder import Benchmarked, Recorder
 from kerncast.units import MILLISECOND
 
@@ -46,6 +47,24 @@ class Tuning:
 Interval = tuple[float, float, float]
 """a time, its low and its high"""
 _UNKNOWN: Interval = (math.nan, math.nan, math.nan)
+
+
+def measured_by_do_bench(cold: Prediction, gpu: GPU) -> Interval:
+    """Return the time that do_bench gives of a launch whose time behind a flush of L2 is known.
+
+    Its flush fills an array with zeros: of these a part f of L2, of C bytes, is still to be written back, for which the
+    kernel waits as far as DRAM limits it (its share b of the blame), and no longer than it uses DRAM, t:
+
+        more = overhead + b min(t, f C / rate).
+
+    Source: published medians of do_bench (data/launch_overhead.toml). Fails when: another flush precedes.
+    """
+    overhead = launch_overhead_s("do_bench") - launch_overhead_s(Timing.COLD)
+    uses_s = sum(each.seconds for each in cold.terms if each.name == "dram")
+    blame = blame_of(cold.seconds, cold.terms).get("dram", 0.0)
+    rate = gpu.dram_rate.bytes_per_s if gpu.dram_rate else gpu.dram_bytes_per_s
+    middle, least, most = (blame * min(uses_s, part * (gpu.l2_bytes or 0) / rate) for part in dirty_l2_fractions())
+    return cold.seconds + overhead + middle, cold.low + overhead + least, cold.high + overhead + most
 
 
 @dataclass(slots=True)
@@ -140,8 +159,7 @@ class Benchmarks:
             shared.report(f"forecasting {shared.kernels[launch.group.kernel].name}")
             found = self._clock.forecast(launch.group, launch.memory, Timing.COLD)
             one = found.predictions[0] if found else None
-            more = launch_overhead_s("do_bench") - launch_overhead_s(Timing.COLD)
-            self._known[key] = (one.seconds + more, one.low + more, one.high + more) if one else _UNKNOWN
+            self._known[key] = measured_by_do_bench(one, shared.settings.gpu) if one else _UNKNOWN
         return self._known[key]
 
     @property

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ from kerncast.errors import InputError, MachineLimitError
 from kerncast.forecast import Options, resolve_gpus
 from kerncast.gpu import load_gpu
 from kerncast.launch import Launch
+from kerncast.prediction import Prediction, Term, Timing
 from kerncast.read.launches import load_launches
 from kerncast.recording import read_recording
+from kerncast.scripts.benchmarks import measured_by_do_bench
 from kerncast.scripts.script_forecasts import forecast_script
 from kerncast.scripts.session import Recorded, Script, record_script
 from tests.helpers.fake_triton import make_triton
@@ -178,3 +181,14 @@ def test_the_command_line_takes_scripts(tmp_path: Path, capsys: pytest.CaptureFi
         run(["compare", path, "--gpu", "a30", "--gpu", "h100-sxm", "-q"])
     with pytest.raises(InputError, match="none is named"):
         run(["profile", path, "-q"])
+
+
+@pytest.mark.parametrize(("dram_us", "more_us"), [(100.0, 3.25 + 0.2 * 40 * 2**20 / 1.6e6), (0.0, 3.25), (1.0, 4.25)])
+def test_what_a_flush_leaves_dirty_is_written_back_as_far_as_dram_limits(dram_us: float, more_us: float) -> None:
+    gpu = replace(load_gpu("a100-sxm-80gb"), l2_bytes=40 * 2**20, sustained_dram_bytes_per_s=1.6e12)
+    seconds = max(dram_us, 10.0) * 1e-6 if dram_us != 1.0 else 1e-6
+    terms = (Term("dram", dram_us * 1e-6), Term("fma", 0.0 if dram_us else 1e-5))
+    cold = Prediction("k", 0, gpu.name, gpu.id, seconds, seconds, seconds, 0.9, Timing.COLD, "dram", terms, (), "m")
+    middle, low, high = measured_by_do_bench(cold, gpu)
+    assert (middle - seconds) * 1e6 == pytest.approx(more_us)
+    assert low <= middle <= high
