@@ -12,7 +12,7 @@ from kerncast.recording import Recording
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
 from kerncast.report.notebook import Part, Shown
 from kerncast.report.tables import Table, TextColumn, print_notes, print_table
-from kerncast.report.words import describe_limiter, describe_percent, describe_range
+from kerncast.report.words import describe_limiter, describe_name, describe_percent, describe_range
 from kerncast.units import format_count, format_seconds
 
 _MOST_KERNELS = 12
@@ -38,7 +38,7 @@ def applications_table(found: Sequence[Application]) -> Table:
             each.gpu, format_seconds(line.seconds, 3), describe_range(each.low, each.high, 3),
             format_seconds(line.kernels, 3), format_seconds(line.copies, 3), format_seconds(line.host, 3),
             describe_percent(line.idle / line.seconds if line.seconds else 0.0),
-            f"{longest.kernel}, {describe_percent(share)} of kernels" if longest else "–",
+            f"{describe_name(longest.kernel)}, {describe_percent(share)} of kernels" if longest else "–",
         ))  # fmt: skip
     return Table(heading, tuple(rows))
 
@@ -47,8 +47,8 @@ def kernels_table(found: Application) -> Table:
     """Return a row per kernel of an application on one GPU, the longest first."""
     total = found.timeline.kernels or 1.0
     rows = tuple(
-        (each.kernel, f"{each.launches:,}", format_seconds(each.seconds, 3), describe_percent(each.seconds / total),
-         describe_limiter(each.limiter) if each.limiter else "–")
+        (describe_name(each.kernel), f"{each.launches:,}", format_seconds(each.seconds, 3),
+         describe_percent(each.seconds / total), describe_limiter(each.limiter) if each.limiter else "–")
         for each in found.kernels[:_MOST_KERNELS]
     )  # fmt: skip
     return Table((TextColumn("kernel"), "launches", "together", "share", TextColumn("limited by")), rows)
@@ -123,7 +123,7 @@ def notes_of_run(recording: Recording, found: Applications) -> list[str]:
     missing = max((each.timeline.missing for each in found.found), default=0)
     if missing:
         notes.append(f"{format_count(missing)} launches have no forecast and count as nothing.")
-    notes += list(dict.fromkeys(f"{each.kernel} on {each.gpu or 'all GPUs'}: {each.reason}"
+    notes += list(dict.fromkeys(f"{describe_name(each.kernel)} on {each.gpu or 'all GPUs'}: {each.reason}"
                                 for each in found.forecast.refused))  # fmt: skip
     return [*notes, *recording.remarks]
 
