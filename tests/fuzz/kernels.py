@@ -36,6 +36,7 @@ _BODIES = (
     f"""
 ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {_FOUR}, [%r6]; movmatrix.sync.aligned.m8n8.trans.b16 %r24, %r20;
 mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_FOUR}, {_FOUR}, {{%r20, %r21}}, {_FOUR};
+mma.sync.aligned.m8n8k4.col.row.f16.f16.f16.f16 {_FOUR}, {{%r20, %r21}}, {{%r22, %r23}}, {_FOUR};
 mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {_FOUR}, {_FOUR}, {_FOUR}, {_FOUR}, %r20, 1;
 stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r6], {_FOUR};
 """,

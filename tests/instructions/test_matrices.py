@@ -82,6 +82,38 @@ def test_products(engine: str, shape: str, types: str, mode: str) -> None:
     assert result.tolist() == wrapped.tolist()
 
 
+@ENGINES
+@pytest.mark.parametrize("total", ["f16", "f32"])
+@pytest.mark.parametrize(("left", "right"), list(pairs(("row", "col"), ("row", "col"))))
+def test_four_products_by_quads(engine: str, left: str, right: str, total: str) -> None:
+    """Lanes 4 q to 4 q + 3 and those 16 further on multiply 8 x 4 by 4 x 8 (PTX ISA 9.1, section 9.7.14.5.1)."""
+    rng = np.random.default_rng(884)
+    a, b = rng.normal(size=(4, 8, 4)).astype(np.float16), rng.normal(size=(4, 4, 8)).astype(np.float16)
+    c = rng.normal(size=(4, 8, 8)).astype(f"f{int(total[1:]) // 8}")
+    held: dict[str, Matrix] = {
+        "a": np.empty((32, 4), "f2"),
+        "b": np.empty((32, 4), "f2"),
+        "c": np.empty((32, 8), c.dtype),
+    }
+    places = []
+    for lane in range(32):
+        quad, high, own = lane // 4 % 4, 4 * (lane >= 16), lane % 4
+        for i in range(4):
+            held["a"][lane, i] = a[quad, own + high, i] if left == "row" else a[quad, i + high, own]
+            held["b"][lane, i] = b[quad, i, own + high] if right == "col" else b[quad, own, i + high]
+        for i in range(8):
+            row, column = (own, i) if total == "f16" else ((lane & 1) + (i & 2), (i & 4) + (lane & 2) + (i & 1))
+            places.append((quad, row + high, column))
+            held["c"][lane, i] = c[places[-1]]
+    given = tuple(np.ascontiguousarray(each).view(np.uint32) for each in held.values())
+    name = f"mma.sync.aligned.m8n8k4.{left}.{right}.{total}.f16.f16.{total}"
+    found = executed(engine, name, given, "b32", given[2].shape[1]).astype(np.uint32)
+    exact = a.astype(float) @ b.astype(float) + c
+    expected = np.array([exact[place] for place in places]).reshape(32, 8)
+    precision = 2.0**-10 if total == "f16" else 2.0**-21
+    assert np.allclose(found.view(c.dtype), expected, rtol=precision, atol=precision)
+
+
 #: Values of E2M1 by their codes. Source: OCP Microscaling Formats 1.0, table 5.
 _E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 _SCALED = [
@@ -237,6 +269,10 @@ def test_a_transposed_matrix_in_registers(engine: str) -> None:
 @pytest.mark.parametrize(
     ("name", "operands"),
     [
+        (
+            "mma.sync.aligned.m8n8k4.row.f32.f16.f16.f32",
+            "{%f0,%f1,%f2,%f3,%f0,%f1,%f2,%f3},{%w0,%w0},{%w1,%w1},{%f0,%f1,%f2,%f3,%f0,%f1,%f2,%f3}",
+        ),
         ("mma.sync.aligned.m16n8k4.row.col.f32.f16.f16.f32", "{%f0,%f1,%f2,%f3},{%w0},{%w1},{%f0,%f1,%f2,%f3}"),
         ("mma.sp.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32", "{%w0,%w1},{%w2,%w3},{%w4,%w5},{%w6,%w7},%w8,0"),
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "{%w0,%w1},[%at]"),

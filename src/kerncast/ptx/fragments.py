@@ -54,6 +54,10 @@ s8 u8     | s32     | 32
 b1        | s32     | 256
 """
 _WARP_ROWS = 16
+_LAYOUTS = frozenset({"row", "col"})
+_SHAPE_BY_QUADS = "m8n8k4"
+#: Volta's own products in counts of instructions.
+BY_QUADS = f"mma.{_SHAPE_BY_QUADS}"
 _ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _PRODUCTS.strip().splitlines()]
 _SPARSE_ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _SPARSE_PRODUCTS.strip().splitlines()]
 _SCALED_ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _SCALED_PRODUCTS.strip().splitlines()]
@@ -78,6 +82,10 @@ class Product:
     """factors of one row of A, or of one column of B"""
     is_sparse: bool = False
     """whether A holds every second number of a row, and a word of metadata says which these are"""
+    layouts: tuple[str, str] = ("row", "col")
+    """how A and B lie in registers"""
+    count: int = 1
+    """products of matrices of their own, which lie below one another: one, or four by 8 lanes each (Volta's m8n8k4)"""
 
     @property
     def length(self) -> int:
@@ -97,7 +105,7 @@ class Product:
     @property
     def operations(self) -> int:
         """Multiplications and additions."""
-        return 2 * self.m * self.n * self.length
+        return 2 * self.m * self.n * self.length * self.count
 
     @property
     def per_total(self) -> int:
@@ -107,7 +115,8 @@ class Product:
     @property
     def registers(self) -> tuple[int, int, int]:
         """Registers of one lane for A, for B, and for C or D."""
-        in_a, in_total = _LANES * self.per_register, _LANES * self.per_total
+        lanes = _LANES // self.count
+        in_a, in_total = lanes * self.per_register, lanes * self.per_total
         return self.m * self.length // in_a, self.n * self.k // in_a, self.m * self.n // in_total
 
     def place_in_a(self, lane: int, register: int, element: int) -> tuple[int, int]:
@@ -116,6 +125,10 @@ class Product:
         >>> product_of(("m16n8k16",), ("f32", "f16", "f16", "f32")).place_in_a(5, 3, 1)
         (9, 11)
         """
+        if self.count > 1:
+            own, far = self.per_register * register + element, lane % 4
+            row, column = (far, own) if self.layouts[0] == "row" else (own, far)
+            return _GROUP * _quad(lane) + row + 4 * (lane // 16), column
         halves, per = self.m // _GROUP, self.per_register
         return lane // 4 + _GROUP * (register % halves), per * (lane % 4 + 4 * (register // halves)) + element
 
@@ -141,18 +154,46 @@ class Product:
 
     def place_in_b(self, lane: int, register: int, element: int) -> tuple[int, int]:
         """Return row and column of an element of B."""
+        if self.count > 1:
+            own, far = self.per_register * register + element, lane % 4
+            row, column = (far, own) if self.layouts[1] == "row" else (own, far)
+            return self.k * _quad(lane) + row, column + 4 * (lane // 16)
         return self.per_register * (lane % 4 + 4 * register) + element, lane // 4
 
     def place_in_total(self, lane: int, register: int, element: int) -> tuple[int, int]:
         """Return row and column of an element of C or D."""
         number = register * self.per_total + element
+        if self.count > 1:
+            below = _GROUP * _quad(lane) + 4 * (lane // 16)
+            if self.total == "f16":
+                return below + lane % 4, number
+            return below + lane % 2 + (number & 2), (number & 4) + (lane & 2) + number % 2
         halves, pair = self.m // _GROUP, number // 2
         return lane // 4 + _GROUP * (pair % halves), _GROUP * (pair // halves) + 2 * (lane % 4) + number % 2
+
+
+def _quad(lane: int) -> int:
+    """Return which of four products a lane takes part in: lanes 0 to 3 and 16 to 19 the first one, and so on.
+
+    Source: PTX ISA 9.1, section 9.7.14.5.1 (Matrix Fragments for mma.m8n8k4 with .f16 floating point type).
+    """
+    return lane // 4 % 4
+
+
+def is_by_quads(modifiers: tuple[str, ...], types: tuple[str, ...]) -> bool:
+    """Return whether an mma is Volta's own: four products by the quads of a warp."""
+    return _SHAPE_BY_QUADS in modifiers and types[1:3] == ("f16", "f16")
 
 
 def product_of(modifiers: tuple[str, ...], types: tuple[str, ...]) -> Product | None:
     """Return what an mma with these modifiers and types (of D, A, B, C) computes; None where it is not known."""
     shape = next((m for m in modifiers if _SHAPE.fullmatch(m)), "")
+    layouts = tuple(m for m in modifiers if m in _LAYOUTS)
+    if is_by_quads(modifiers, types):
+        fits = types in {("f16",) * 4, ("f32", "f16", "f16", "f32")} and len(layouts) == len("AB")
+        return Product(8, 8, 4, "f16", "f16", types[0], layouts=(layouts[0], layouts[1]), count=4) if fits else None
+    if layouts not in {(), ("row", "col")}:
+        return None
     if "block_scale" in modifiers:
         return _scaled_product_of(shape, modifiers, types)
     is_sparse = "sp" in modifiers or "sp::ordered_metadata" in modifiers

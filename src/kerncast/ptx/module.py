@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from kerncast.ptx.fragments import BY_QUADS, is_by_quads
 from kerncast.ptx.opcodes import COMBINATIONS, Flow, MemoryAccess, Opcode, Trait, opcode_of
 
 _LENGTH = re.compile(r"\d+")
@@ -545,4 +546,6 @@ def kind_name(ins: Instruction) -> str:
         return f"{ins.opcode.name}.{ins.space}"
     if ins.opcode.has(Trait.MODE):
         return ".".join((ins.root, *ins.modifiers[:2]))
+    if is_by_quads(ins.modifiers, ins.types):  # which tensor cores have from Volta to Turing only
+        return f"{BY_QUADS}.{ins.type}"
     return f"{ins.opcode.name}.{ins.type}" if ins.type else ins.opcode.name

@@ -431,6 +431,7 @@ vote              | pred b32                      | all any uni ballot          
 vote              | pred b32                      | sync! all any uni ballot            | 3 | negated
 match             | b32 b64                       | sync! any                           | 3
 match             | b32 b64                       | sync! all                           | 3 4
+mma               | f16 f32 > f16 > f16 > f16 f32     | sync! aligned! row col m8n8k4!      | 4 | vectors
 mma               | f16 f32 f64 > {_FACTOR} > {_FACTOR} > f16 f32 f64 | sync! aligned! row! col! {_TILES} | 4 | vectors
 mma               | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | sync! aligned! row! col! satfinite {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! and! {_TILES} | 4 | vectors

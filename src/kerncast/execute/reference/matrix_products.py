@@ -28,7 +28,8 @@ def multiply(threads: Threads, ins: Instruction, active: Index) -> None:
     assert product is not None, ins.name
     places = {"a": product.place_in_a, "b": product.place_in_b, "c": product.place_in_total}
     per = {"a": product.per_register, "b": product.per_register, "c": product.per_total}
-    shapes = {"a": (product.m, product.length), "b": (product.k, product.n), "c": (product.m, product.n)}
+    m, k = product.m * product.count, product.k * product.count
+    shapes = {"a": (m, product.length), "b": (k, product.n), "c": (m, product.n)}
     types = {"a": product.a, "b": product.b, "c": product.total}
     warps = np.unique(threads.warp[active])
     whole = {
@@ -40,7 +41,8 @@ def multiply(threads: Threads, ins: Instruction, active: Index) -> None:
     if product.scales:
         result = _scaled(threads, ins, (product, warps), whole)
     else:
-        result = multiplied(ins.modifiers, product, whole["a"], whole["b"], whole["c"])
+        apart = {name: each.reshape(-1, each.shape[1] // product.count, each.shape[2]) for name, each in whole.items()}
+        result = multiplied(ins.modifiers, product, apart["a"], apart["b"], apart["c"]).reshape(whole["c"].shape)
     spread(threads, ins.operands[0], (product, result), active)
 
 

@@ -295,6 +295,10 @@ def check_supported(function: Function) -> None:
         _check_specials(instruction, function)
 
 
+#: Modifiers of A and of B, which may be the same.
+_OF_EACH = frozenset({"row", "col"})
+
+
 def is_covered(ins: Instruction) -> bool:
     """Return whether an instruction has a form that is executed."""
     return any(_fits(ins, form) for form in FORMS.get(ins.opcode.name, ()))
@@ -311,7 +315,7 @@ def _fits(ins: Instruction, form: Form) -> bool:
         and all(given in allowed for given, allowed in zip(ins.types, form.types, strict=True))
         and form.modifiers.issuperset(others)
         and form.needed.issubset(others)
-        and len(set(others)) == len(others)
+        and all(others.count(m) == 1 or m in _OF_EACH for m in others)
         and len(ins.operands) in form.operands
         and (not ins.opcode.one_of or not ins.opcode.one_of.isdisjoint(others))
         and all(_is_operand(ins, form, position) for position in range(len(ins.operands)))
