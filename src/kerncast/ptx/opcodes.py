@@ -287,7 +287,8 @@ _SPARSE = "sync! aligned! row! col! m16n8k8 m16n8k16 m16n8k32 m16n8k64"
 _ROWS_OF_8 = "sync! aligned! m8n8! shared shared::cta trans x1 x2 x4"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
-_RANKS, _PAIR = "1d 2d 3d 4d 5d", "multicast::cluster cta_group::1 cta_group::2"
+_IMAGES = "3d 4d 5d"
+_RANKS, _PAIR = f"1d 2d {_IMAGES}", "multicast::cluster cta_group::1 cta_group::2"
 _TELLS = "mbarrier::complete_tx::bytes!"
 _REMOTE = f"relaxed! cluster! shared::cluster! {_TELLS}"
 _AHEAD = "L2::64B L2::128B L2::256B"
@@ -477,9 +478,18 @@ cp.reduce.async.bulk | b32 b64                    | and or xor global! shared::c
 cp.async.bulk.tensor | | {_RANKS} tile shared::cluster! global! {_TELLS} {_PAIR} | 3 4 | address 0 1 2
 cp.async.bulk.tensor | | {_RANKS} tile shared::cta! global! {_TELLS} cta_group::1 | 3 | address 0 1 2
 cp.async.bulk.tensor | | {_RANKS} tile global! shared::cta! bulk_group! | 2 | address 0 1
+cp.async.bulk.tensor | | {_IMAGES} im2col! shared::cluster! global! {_TELLS} {_PAIR} | 4 5 | address 0 1 2
+cp.async.bulk.tensor | | {_IMAGES} im2col! shared::cta! global! {_TELLS} cta_group::1 | 4 | address 0 1 2
+cp.async.bulk.tensor | | {_IMAGES} im2col_no_offs! global! shared::cta! bulk_group! | 2 | address 0 1
+cp.async.bulk.tensor | | 2d! tile::gather4! shared::cluster! global! {_TELLS} {_PAIR} | 3 4 | address 0 1 2
+cp.async.bulk.tensor | | 2d! tile::gather4! shared::cta! global! {_TELLS} cta_group::1 | 3 | address 0 1 2
+cp.async.bulk.tensor | | 2d! tile::scatter4! global! shared::cta! bulk_group! | 2 | address 0 1
 cp.reduce.async.bulk.tensor | | {_REDUCES} {_RANKS} tile global! shared::cta! bulk_group! | 2 | address 0 1
+cp.reduce.async.bulk.tensor | | {_REDUCES} {_IMAGES} im2col_no_offs! global! shared::cta! bulk_group! | 2 | address 0 1
 cp.async.bulk.prefetch |                          | L2! global!                         | 2 | address 0
 cp.async.bulk.prefetch.tensor |                   | {_RANKS} L2! global! tile           | 1 | address 0
+cp.async.bulk.prefetch.tensor |                   | 2d! L2! global! tile::gather4!      | 1 | address 0
+cp.async.bulk.prefetch.tensor |                   | {_IMAGES} L2! global! im2col! | 2 | address 0
 cp.async.bulk.commit_group |                      |                                     | 0
 cp.async.bulk.wait_group |                        | read                                | 1
 cp.async.commit_group cp.async.wait_all |         |                                     | 0
@@ -543,7 +553,8 @@ wmma | Of wmma the shapes and types of CUDA's mma.h are executed.
 mma.sp | Products of sparse matrices are executed of 8, 16 and 32 bits, but not with kind::f8f6f4 or factors.
 ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m16n8 | Matrices of bytes are not moved.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
-tensormap cp.async.bulk.tensor.im2col | Asynchronous copies of this kind are not executed yet.
+tensormap | Tensor maps are not changed by kernels.
+cp.async.bulk.tensor | Boxes are copied as tiles and by im2col, tile::gather4 and tile::scatter4, not by im2col::w.
 st.async red.async | They are executed to shared memory of a cluster, with mbarrier::complete_tx::bytes.
 tcgen05 | Not executed are shift, ld.red, and products that are sparse or weight-stationary (sp, ws).
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.

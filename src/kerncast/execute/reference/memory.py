@@ -336,6 +336,8 @@ class Memory:
             if isinstance(operand, Address):
                 coordinates = (self.threads.values(each, "u32", threads) for each in operand.coordinates)
                 leaves.append([self.addresses(operand, threads), *coordinates])
+            elif isinstance(operand, Vector):
+                leaves.append([self.threads.values(each, "u16", threads) for each in operand.elements])
             else:
                 leaves.append([self.threads.values(operand, "u32", threads)])
         found = []

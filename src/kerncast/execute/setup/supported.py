@@ -368,11 +368,18 @@ def _names_box(ins: Instruction) -> bool:
     ranks = [int(m[0]) for m in ins.modifiers if m in _RANKS]
     places = [len(o.coordinates) for o in ins.operands if isinstance(o, Address)]
     wanted = [0] * len(places)
-    wanted[0 if ins.writes_global else 1] = ranks[0] if len(ranks) == 1 else -1
+    rank = ranks[0] if len(ranks) == 1 else -1
+    takes_rows = not _FOUR_ROWS.isdisjoint(ins.modifiers)
+    wanted[0 if ins.writes_global else 1] = 5 if takes_rows else rank
+    offsets = [len(o.elements) for o in ins.operands if isinstance(o, Vector)]
+    # One number in braces is read as if it had none.
+    if offsets != ([rank - 2] if "im2col" in ins.modifiers and rank > 3 else []) or (takes_rows and rank != 2):
+        return False
     return places == wanted and len(set(ins.modifiers) & {"add", "min", "max", "and", "or", "xor"}) < 2
 
 
 _RANKS = {f"{rank}d" for rank in range(1, 6)}
+_FOUR_ROWS = frozenset({"tile::gather4", "tile::scatter4"})
 
 
 def _is_vector(ins: Instruction, vector: Vector) -> bool:
@@ -383,6 +390,8 @@ def _is_vector(ins: Instruction, vector: Vector) -> bool:
         return True
     if ins.moves_matrices:
         return f"x{count}" in ins.modifiers
+    if ins.opcode.name.startswith("cp.async.bulk"):
+        return "im2col" in ins.modifiers
     if ins.root != "mov":
         return f"v{count}" in ins.modifiers
     both = sum(isinstance(operand, Vector) for operand in ins.operands)
