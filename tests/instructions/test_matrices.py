@@ -19,10 +19,19 @@ _TABLE = {
     "bf16": ("m16n8k8 m16n8k16", ["f32 bf16 bf16 f32"]),
     "tf32": ("m16n8k4 m16n8k8", ["f32 tf32 tf32 f32"]),
     "f8": ("m16n8k16 m16n8k32", [f"{d} {a} {b} {d}" for d, a, b in pairs(("f32", "f16"), *[("e4m3", "e5m2")] * 2)]),
+    "small": ("m16n8k32", ["f32 e3m2 e2m1 f32", "f16 e2m1 e2m3 f16", "f32 e2m3 e4m3 f32", "f32 e5m2 e3m2 f32"]),
     "i8": ("m8n8k16 m16n8k16 m16n8k32", [f"s32 {a} {b} s32" for a, b in pairs(*[("s8", "u8")] * 2)]),
     "i4": ("m8n8k32 m16n8k32 m16n8k64", [f"s32 {a} {b} s32" for a, b in pairs(*[("s4", "u4")] * 2)]),
 }
-_MIXED = {"f32 e4m3 e5m2 f32", "f16 e5m2 e4m3 f16", "s32 s8 u8 s32", "s32 u4 s4 s32"}
+_SHORT = {"e3m2", "e2m3", "e2m1"}
+_MIXED = {
+    "f32 e3m2 e2m1 f32",
+    "f16 e2m1 e2m3 f16",
+    "f32 e4m3 e5m2 f32",
+    "f16 e5m2 e4m3 f16",
+    "s32 s8 u8 s32",
+    "s32 u4 s4 s32",
+}
 _ALL = [(shape, types, "") for shapes, kinds in _TABLE.values() for shape in shapes.split() for types in kinds]
 _USUAL = [case for case in _ALL if case[1] in _MIXED or case[1].split()[1] in {"f64", "f16", "bf16", "tf32"}]
 _MODES = [("m16n8k32", "s32 u8 s8 s32", ".satfinite"), ("m16n8k32", "s32 u4 u4 s32", ".satfinite")]
@@ -64,6 +73,7 @@ def test_products(engine: str, shape: str, types: str, mode: str) -> None:
     rng = np.random.default_rng(m * n * k)
     a, b, c = drawn(rng, left, in_a.shape), drawn(rng, right, in_b.shape), drawn(rng, total, in_total.shape)
     end, early = ("", mode) if mode == ".satfinite" else (mode, "")
+    early = early if _SHORT.isdisjoint((left, right)) else ".kind::f8f6f4"
     name = f"mma.sync.aligned.{shape}.row.col{early}.{'.'.join(types.split())}{end}"
     kind = "b64" if total == "f64" else "b32"
     registers = in_total.elements * BITS[total] // in_total.word
@@ -118,6 +128,7 @@ def test_four_products_by_quads(engine: str, left: str, right: str, total: str) 
 _E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 _SCALED = [
     ("m16n8k32", "mxf8f6f4.block_scale", "e4m3 e5m2", "ue8m0", 1, (2, 1, 3, 3)),
+    ("m16n8k32", "mxf8f6f4.block_scale.scale_vec::1X", "e2m3 e3m2", "ue8m0", 1, (1, 0, 2, 1)),
     ("m16n8k64", "mxf4.block_scale", "e2m1 e2m1", "ue8m0", 2, (2, 0, 0, 1)),
     ("m16n8k64", "mxf4nvf4.block_scale.scale_vec::4X", "e2m1 e2m1", "ue4m3", 4, (0, 1, 0, 2)),
 ]
@@ -275,6 +286,10 @@ def test_a_transposed_matrix_in_registers(engine: str) -> None:
         ),
         ("mma.sync.aligned.m16n8k4.row.col.f32.f16.f16.f32", "{%f0,%f1,%f2,%f3},{%w0},{%w1},{%f0,%f1,%f2,%f3}"),
         ("mma.sp.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32", "{%w0,%w1},{%w2,%w3},{%w4,%w5},{%w6,%w7},%w8,0"),
+        (
+            "mma.sync.aligned.m16n8k32.row.col.f32.e3m2.e3m2.f32",
+            "{%f0,%f1,%f2,%f3},{%w0,%w1,%w2,%w3},{%w4,%w5},{%f0,%f1,%f2,%f3}",
+        ),
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "{%w0,%w1},[%at]"),
         ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8", "[%at],{%w0}"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "%w0,[%at]"),

@@ -503,6 +503,8 @@ def _products(totals: Totals) -> dict[str, Count]:
             places[number] = names.index(TENSOR_OPS[described.a, described.total])
             by_threads[number] = described.operations
         elif ins.opcode.pipe == "tensor" and product is not None:
+            if (product.kind, product.total) not in TENSOR_OPS:
+                return {}
             places[number] = names.index(TENSOR_OPS[product.kind, product.total])
             by_warps[number] = product.operations
     of_types = indicators(places, len(names))

@@ -283,7 +283,8 @@ _CACHE = (
 _EVICT = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
 _ANY = f"b8 u8 s8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 {_INT}"
 _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256"
-_SPARSE = "sync! aligned! row! col! m16n8k8 m16n8k16 m16n8k32 m16n8k64"
+_SPARSE = "sync! aligned! row! col! m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128"
+_F8F6F4 = "e4m3 e5m2 e2m3 e3m2 e2m1"
 _ROWS_OF_8 = "sync! aligned! m8n8! shared shared::cta trans x1 x2 x4"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
@@ -437,9 +438,11 @@ mma               | f16 f32 f64 > {_FACTOR} > {_FACTOR} > f16 f32 f64 | sync! al
 mma               | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | sync! aligned! row! col! satfinite {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! and! {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! xor! {_TILES} | 4 | vectors
-mma               | f32 > e4m3 e5m2 e2m1 > e4m3 e5m2 e2m1 > f32 > ue8m0 ue4m3 | {_BLOCK_SCALED} | 8 | vectors
+mma | f16 f32 > {_F8F6F4} > {_F8F6F4} > f16 f32 | sync! aligned! row! col! kind::f8f6f4! m16n8k32! | 4 | vectors
+mma               | f32 > {_F8F6F4} > {_F8F6F4} > f32 > ue8m0 ue4m3 | {_BLOCK_SCALED} | 8 | vectors
 mma.sp mma.sp::ordered_metadata | f16 f32 > {_FACTOR} > {_FACTOR} > f16 f32 | {_SPARSE} | 6 | vectors
-mma.sp mma.sp::ordered_metadata | s32 > s8 u8 > s8 u8 > s32 | {_SPARSE} satfinite | 6 | vectors
+mma.sp::ordered_metadata | f16 f32 > {_F8F6F4} > {_F8F6F4} > f16 f32 | {_SPARSE} kind::f8f6f4! | 6 | vectors
+mma.sp mma.sp::ordered_metadata | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | {_SPARSE} satfinite | 6 | vectors
 wgmma.mma_async   | f16 f32 > {_FACTOR} > {_FACTOR} | sync! aligned! {_GROUP_TILES} | 6 7 8 | vectors
 wgmma.mma_async   | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_GROUP_TILES} | 4 | vectors
 wgmma.mma_async   | s32 > b1 > b1                 | sync! aligned! and! popc! {_GROUP_TILES} | 4 | vectors
@@ -550,7 +553,7 @@ griddepcontrol    |                               | wait launch_dependents      
 # What is refused by name, and why: opcodes, some with the modifier that is refused | what the user is told.
 _REFUSED = """
 wmma | Of wmma the shapes and types of CUDA's mma.h are executed.
-mma.sp | Products of sparse matrices are executed of 8, 16 and 32 bits, but not with kind::f8f6f4 or factors.
+mma.sp | Products of sparse matrices are executed of 4 to 32 bits, but not with factors of rows and columns.
 ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m16n8 | Matrices of bytes are not moved.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
 tensormap | Tensor maps are not changed by kernels.

@@ -61,7 +61,8 @@ def _spread_out(threads: Threads, ins: Instruction, what: tuple[Product, Index],
         if product.a == "tf32":  # the halves of a number: 0b0100 is the first one, 0b1110 the second one
             place = 2 * number + (code >> np.uint32(1) & np.uint32(1))
         else:
-            place = 4 * (number // 2) + (code & np.uint32(3))
+            per = product.per_code
+            place = np.uint32(per) * (4 * (number // per // 2) + (code & np.uint32(3))) + number % per
         whole[own, row, place.astype(np.int64)] += held[:, row, number]
     return whole
 
@@ -177,6 +178,10 @@ def decoded(name: str, raw: AnyArray) -> AnyArray:
         kind = {"f64": np.float64, "s32": np.int32}.get(name, np.float32)
         values: AnyArray = raw.view(kind)[..., None]
         return values.astype(np.int64) if name == "s32" else values
+    if name == "e2m1_8":
+        name, raw = "e2m1", raw >> np.uint32(2)
+        parts = (raw[..., None] >> np.arange(0, 32, 8, dtype=np.uint32)) & np.uint32(15)
+        return np.asarray(_bytes(name)[parts])
     width = {"b1": 1, "bf16": 16, "f16": 16, "e2m1": 4}.get(name) or (8 if name.startswith("e") else int(name[1:]))
     shifts = np.arange(0, 32, width, dtype=np.uint32)
     parts = (raw[..., None] >> shifts) & np.uint32((1 << width) - 1)
@@ -185,6 +190,8 @@ def decoded(name: str, raw: AnyArray) -> AnyArray:
         return values.astype(np.float32)
     if name == "bf16":
         return np.asarray((parts << np.uint32(16)).view(np.float32))
+    if name in {"e2m3", "e3m2"}:  # the two highest bits of the byte have no meaning
+        parts = parts & np.uint32(63)
     if name.startswith("e"):
         return np.asarray(_bytes(name)[parts])
     numbers = parts.astype(np.int64)
@@ -193,9 +200,9 @@ def decoded(name: str, raw: AnyArray) -> AnyArray:
 
 @cache
 def _bytes(name: str) -> AnyArray:
-    """Return the values of a type of 8 or 4 bits.
+    """Return the values of a type of 8, 6 or 4 bits.
 
-    Source: OCP 8-bit Floating Point Specification 1.0, table 1; OCP Microscaling Formats 1.0, table 5 (E2M1).
+    Source: OCP 8-bit Floating Point Specification 1.0, table 1; OCP Microscaling Formats 1.0, section 5.3.
     """
     mantissa_bits = int(name[3])
     size = 1 << int(name[1]) + mantissa_bits

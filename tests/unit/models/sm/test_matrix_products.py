@@ -106,6 +106,37 @@ def test_a_product_of_registers_waits_for_b_only() -> None:
     assert cost_of_group_product(ins, load_architecture("sm_90")).cycles == 8
 
 
+def test_a_sparse_product_takes_the_time_of_a_dense_one_of_half_its_depth() -> None:
+    four = "{%x0, %x1, %x2, %x3}"
+    kind, held = "row.col.s32.s4.s4.s32", ".reg .b32 %x<4>;"
+    dense = parsed(f"{held} mma.sync.aligned.m16n8k64.{kind} {four}, {four}, {{%x0, %x1}}, {four};", "mma")
+    sparse = parsed(f"{held} mma.sp.sync.aligned.m16n8k128.{kind} {four}, {four}, {four}, {four}, %x0, 0;", "mma")
+    ampere = load_architecture("sm_80")
+    assert cycles_of_product(sparse, ampere) == cycles_of_product(dense, ampere)
+
+
+def test_products_of_4_bit_floats_have_no_count_and_no_rate(tmp_path: Path) -> None:
+    """NVIDIA counts them under no name that is known here."""
+    ins = (
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 {%f0, %f1, %f2, %f3},"
+        " {%r0, %r1, %r0, %r1}, {%r0, %r1}, {%f0, %f1, %f2, %f3}, %r0, {0, 0}, %r1, {0, 0};"
+    )
+    (tmp_path / "k.ptx").write_text(
+        ".version 8.8\n.target sm_120a\n.address_size 64\n.visible .entry k(.param .u64 a) {\n.reg .b32 %r<2>;"
+        " .reg .f32 %f<4>; .reg .b64 %d; ld.param.u64 %d, [a]; mov.u32 %r0, %tid.x; mov.u32 %r1, %r0;"
+        f" mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0; {ins}"
+        " st.global.f32 [%d], %f0; ret; }",
+        encoding="utf-8",
+    )
+    (tmp_path / "k.toml").write_text(
+        'source = "k.ptx"\n[[launch]]\nkernel = "k"\ngrid = [80]\nblock = [256]\nargs = { a = "f32[1] zeros" }\n',
+        encoding="utf-8",
+    )
+    (one,) = load_launches(tmp_path / "k.toml")
+    with pytest.raises(Refusal, match=r"mxf4.* whose rate is unknown on sm_120"):
+        predict(one, "RTX 5090")
+
+
 @pytest.mark.parametrize(
     ("total", "gpu", "peak"),
     [("f32", "TITAN V", 110e12), ("f32", "RTX 2080 Ti", 53.8e12), ("f16", "RTX 2080 Ti", 107.6e12)],

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kerncast.execute.native.block import I32, Operation
-from kerncast.execute.native.ir import LANES, WORKER, Emitter, Unit, Value, element, field, integer, vector
+from kerncast.execute.native.ir import LANES, WORKER, Emitter, Unit, Value, element, field, integer, real, vector
 from kerncast.ptx import Immediate, Operand, Vector
 from kerncast.ptx.fragments import Product, product_of
 
@@ -274,7 +274,9 @@ def _row_of_b(emit: Emitter, product: Product, which: tuple[int, int], first: Va
     if product.a == "tf32":  # the halves of a number: 0b0100 is the first one, 0b1110 the second one
         inside = emit.and_(emit.lshr(word, bit + 1), 1)
         return emit.cast("zext", emit.add(inside, 2 * number), "i64")
-    return emit.cast("zext", emit.add(emit.and_(emit.lshr(word, bit), 3), 4 * (number // 2)), "i64")
+    code, per = emit.and_(emit.lshr(word, bit), 3), product.per_code
+    start = 4 * per * (number // per // 2) + number % per
+    return emit.cast("zext", emit.add(emit.mul(code, per), start), "i64")
 
 
 def _factor(emit: Emitter, table: Value, lane: int, further: Value) -> Value:
@@ -405,9 +407,20 @@ def _from_half(emit: Emitter, bits: Value) -> Value:
 
 
 def from_byte(emit: Emitter, name: str, bits: Value) -> Value:
-    """Return 8-bit floats as FP32, by way of FP16, of which E5M2 is the upper half."""
+    """Return floats in a byte as FP32, by way of FP16, of which E5M2 is the upper half.
+
+    Those of 6 bits lie in its lowest ones, those of 4 bits in its middle.
+    """
     if name == "e5m2":
         return _from_half(emit, emit.shl(bits, 8))
+    if name == "e2m1_8":
+        return _from_half_byte(emit, emit.lshr(bits, 2))
+    if name in {"e2m3", "e3m2"}:
+        # The exponent of FP16 is biased by 14 or 12 more.
+        moved = emit.or_(emit.shl(emit.and_(bits, 0x20), 10), emit.shl(emit.and_(bits, 0x1F), 10 - int(name[3])))
+        return emit.binary(
+            "fmul", _from_half(emit, moved), real(vector("float"), 2.0 ** (14 if name == "e2m3" else 12))
+        )
     low = emit.and_(bits, _NAN_BYTE)
     moved = emit.or_(emit.shl(emit.and_(bits, 0x80), 8), emit.shl(low, 7))
     # The exponent of FP16 is biased by 8 more.

@@ -63,7 +63,7 @@ def cycles_of_product(ins: Instruction, architecture: Architecture) -> Cycles:
     """Return what a product of the PTX takes; raises MissingEvidenceError where its rate is not known."""
     product = _product(ins, architecture)
     rows = _ROWS if product.total == "s32" and architecture.number >= _PADS_INTEGERS else product.m
-    return _cycles(ins, architecture, (product.a, product.total), product.count * rows * product.n * product.length)
+    return _cycles(ins, architecture, (product.kind, product.total), product.count * rows * product.n * product.length)
 
 
 def _product(ins: Instruction, architecture: Architecture) -> Product:
