@@ -76,6 +76,7 @@ barrier.cluster.arrive; barrier.cluster.wait;
     """
 wgmma.fence.sync.aligned; setp.ne.u32 %p3, 0, 0; mov.b64 %d5, 0x0000000800080000;
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d5, %d5, %p3, 1, 1, 0, 0;
+wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d5, %d5, %r20, 1, %p3, 1, 1, 0, 0;
 wgmma.commit_group.sync.aligned; elect.sync %r12|%p3, -1; fence.proxy.async; setmaxnreg.inc.sync.aligned.u32 240;
 """,
 )

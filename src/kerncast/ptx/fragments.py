@@ -260,6 +260,8 @@ def _scaled_product_of(shape: str, modifiers: tuple[str, ...], types: tuple[str,
 def group_product_of(modifiers: tuple[str, ...], types: tuple[str, ...]) -> Product | None:
     """Return what one of the four warps of a wgmma computes, by its types (of D, A, B); None where it is not known.
 
+    With a sparse A, twice as deep, its metadata are those of ``mma.sp``: a warp has those of its own rows.
+
     >>> group_product_of(("m64n8k16",), ("f32", "f16", "f16")).registers
     (4, 2, 4)
     """
@@ -269,7 +271,9 @@ def group_product_of(modifiers: tuple[str, ...], types: tuple[str, ...]) -> Prod
     m, n, k = map(int, re.findall(r"\d+", shape))
     if m != 4 * _WARP_ROWS or n not in range(_GROUP, 257, _GROUP) or (types[0] == "s32" and n > 24 and n % 16):
         return None
+    is_sparse = "sp" in modifiers
     for inputs, totals, length in _GROUP_ROWS:
-        if inputs.issuperset(types[1:]) and types[0] in totals and str(k) in length:
-            return Product(_WARP_ROWS, n, k, types[1], types[2], types[0])
+        fits = str(k // 2 if is_sparse else k) in length and not (is_sparse and "b1" in inputs)
+        if inputs.issuperset(types[1:]) and types[0] in totals and fits:
+            return Product(_WARP_ROWS, n, k, types[1], types[2], types[0], is_sparse=is_sparse)
     return None

@@ -252,7 +252,7 @@ cp.async.bulk.wait_group | control | -   | inert await group=bulk pipe=branch re
 cp.async.commit_group | control | -      | inert commit group=copies results=0
 cp.async.wait_group   | control | -      | inert await group=copies results=0
 cp.async.wait_all     | control | -      | inert commit await group=copies results=0
-wgmma.mma_async      | -       | -       | cross_lane lane accumulate described group=products pipe=tensor
+wgmma.mma_async wgmma.mma_async.sp | - | - | cross_lane lane accumulate described group=products pipe=tensor
 wgmma.fence          | control | -       | inert pipe=branch results=0
 wgmma.commit_group   | control | -       | inert commit group=products pipe=branch results=0
 wgmma.wait_group     | control | -       | inert await meet group=products pipe=branch results=0
@@ -297,7 +297,7 @@ _BLOCK_SCALED = (
     "sync! aligned! row! col! block_scale! m16n8k32 m16n8k64 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4"
     " scale_vec::1X scale_vec::2X scale_vec::4X"
 )
-_GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256))
+_GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 64, 256))
 _MOVEMENTS = "32x32b 16x64b 16x128b 16x256b 16x32bx2 x1 x2 x4 x8 x16 x32 x64 x128"
 _COPIES = "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4"
 _COLLECTOR = "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard"
@@ -445,6 +445,8 @@ mma.sp::ordered_metadata | f16 f32 > {_F8F6F4} > {_F8F6F4} > f16 f32 | {_SPARSE}
 mma.sp mma.sp::ordered_metadata | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | {_SPARSE} satfinite | 6 | vectors
 wgmma.mma_async   | f16 f32 > {_FACTOR} > {_FACTOR} | sync! aligned! {_GROUP_TILES} | 6 7 8 | vectors
 wgmma.mma_async   | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_GROUP_TILES} | 4 | vectors
+wgmma.mma_async.sp | f16 f32 > {_FACTOR} > {_FACTOR} | sync! aligned! {_GROUP_TILES} | 8 9 10 | vectors
+wgmma.mma_async.sp | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_GROUP_TILES} | 6 | vectors
 wgmma.mma_async   | s32 > b1 > b1                 | sync! aligned! and! popc! {_GROUP_TILES} | 4 | vectors
 wgmma.fence wgmma.commit_group |                  | sync! aligned!                      | 0
 wgmma.wait_group  |                               | sync! aligned!                      | 1
@@ -560,7 +562,6 @@ tensormap | Tensor maps are not changed by kernels.
 cp.async.bulk.tensor | Boxes are copied as tiles and by im2col, tile::gather4 and tile::scatter4, not by im2col::w.
 st.async red.async | They are executed to shared memory of a cluster, with mbarrier::complete_tx::bytes.
 tcgen05 | Not executed are shift, ld.red, and products that are sparse or weight-stationary (sp, ws).
-wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
 tex.cube tex.acube tex.2dms txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.
 multimem | Memory of several GPUs: not executed yet.
 """

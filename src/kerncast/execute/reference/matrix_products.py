@@ -1,6 +1,6 @@
 """Products of matrices by tensor cores, over whole matrices gathered from the registers of each warp."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product as pairs
@@ -36,24 +36,33 @@ def multiply(threads: Threads, ins: Instruction, active: Index) -> None:
         name: gathered(threads, operand, warps, (types[name], shapes[name], per[name], places[name]))
         for name, operand in zip("abc", ins.operands[1:4], strict=True)
     }
+    held = None
     if product.is_sparse:
-        whole["a"] = _spread_out(threads, ins, (product, warps), whole["a"])
+        whole["a"], held = spread_out(threads, ins.operands[4:6], (product, warps), whole["a"])
     if product.scales:
         result = _scaled(threads, ins, (product, warps), whole)
     else:
         apart = {name: each.reshape(-1, each.shape[1] // product.count, each.shape[2]) for name, each in whole.items()}
-        result = multiplied(ins.modifiers, product, apart["a"], apart["b"], apart["c"]).reshape(whole["c"].shape)
+        result = multiplied(ins.modifiers, product, (apart["a"], apart["b"]), apart["c"], held).reshape(
+            whole["c"].shape
+        )
     spread(threads, ins.operands[0], (product, result), active)
 
 
-def _spread_out(threads: Threads, ins: Instruction, what: tuple[Product, Index], held: AnyArray) -> AnyArray:
-    """Return [warps, m, k] a sparse A with its zeros, where metadata say which numbers it holds."""
+def spread_out(
+    threads: Threads, operands: Sequence[Operand], what: tuple[Product, Index], held: AnyArray
+) -> tuple[AnyArray, AnyArray]:
+    """Return [warps, m, k] a sparse A with its zeros, and which numbers it holds, as metadata say.
+
+    The operands are the word of metadata and what selects the lanes that have some.
+    """
     product, warps = what
-    words, selector = ins.operands[4:]
+    words, selector = operands
     first = product.lanes_of_metadata * int(threads.values(selector, "b32", warps[:1] * WARP_LANES)[0])
     everyone = (warps[:, None] * WARP_LANES + np.arange(WARP_LANES)).ravel()
     metadata = threads.values(_listed(words)[0], "b32", everyone).reshape(-1, WARP_LANES)
     whole = np.zeros((len(warps), product.m, product.k), held.dtype)
+    is_held = np.zeros(whole.shape, np.bool_)
     own = np.arange(len(warps))
     for row, number in pairs(range(product.m), range(product.length)):
         lane, bit = product.place_of_metadata(row, number)
@@ -64,7 +73,8 @@ def _spread_out(threads: Threads, ins: Instruction, what: tuple[Product, Index],
             per = product.per_code
             place = np.uint32(per) * (4 * (number // per // 2) + (code & np.uint32(3))) + number % per
         whole[own, row, place.astype(np.int64)] += held[:, row, number]
-    return whole
+        is_held[own, row, place.astype(np.int64)] = True
+    return whole, is_held
 
 
 def _scaled(threads: Threads, ins: Instruction, what: tuple[Product, Index], whole: dict[str, AnyArray]) -> AnyArray:
@@ -84,7 +94,7 @@ def _scaled(threads: Threads, ins: Instruction, what: tuple[Product, Index], who
     for number in range(product.scales):
         part = slice(length * number, length * (number + 1))
         some = replace(product, k=length)
-        sums = multiplied((), some, whole["a"][:, :, part], whole["b"][:, part], np.zeros_like(whole["c"]))
+        sums = multiplied((), some, (whole["a"][:, :, part], whole["b"][:, part]), np.zeros_like(whole["c"]))
         total += sums.astype(np.float64) * in_a[:, :, None, number] * in_b[:, None, :, number]
     rounded: AnyArray = total.astype(np.float32)
     return rounded
@@ -144,8 +154,15 @@ def _totals(product: Product) -> AnyArray:
     return np.array(found).reshape(*shape, 2)
 
 
-def multiplied(modes: Collection[str], product: Product, a: AnyArray, b: AnyArray, c: AnyArray) -> AnyArray:
-    """Return [warps, m, n] sums of the products of A and B, and C."""
+def multiplied(
+    modes: Collection[str],
+    product: Product,
+    factors: tuple[AnyArray, AnyArray],
+    c: AnyArray,
+    held: AnyArray | None = None,
+) -> AnyArray:
+    """Return [warps, m, n] sums of the products of A and B, and C; held: [warps, m, k] what a sparse A has."""
+    a, b = factors
     if product.total == "s32":
         if product.a == "b1":
             both = a[:, :, :, None] & b[:, None] if "and" in modes else a[:, :, :, None] ^ b[:, None]
@@ -165,7 +182,8 @@ def multiplied(modes: Collection[str], product: Product, a: AnyArray, b: AnyArra
         if product.total == "f64":
             total = floats.fma64(left, right, total.ravel()).reshape(shape)
         else:
-            total = floats.fma32(left, right, total.ravel(), "rn").reshape(shape)
+            found = floats.fma32(left, right, total.ravel(), "rn").reshape(shape)
+            total = found if held is None else np.where(held[:, :, k, None], found, total)
     sums: AnyArray = total.astype(np.float16) if product.total == "f16" else total
     return sums
 

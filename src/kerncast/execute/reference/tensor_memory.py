@@ -256,7 +256,7 @@ class TensorMemory:
         if kind.is_scaled:
             result = total + self._scaled(ins, thread, (shape, kind, block), (factors, second))
         else:
-            result = multiplied(modes, product, factors[None], second[None], total[None])[0]
+            result = multiplied(modes, product, (factors[None], second[None]), total[None])[0]
         bits = result.view(np.uint16) if shape.total == "f16" else result.view(np.uint32)
         kept = self._kept(ins, thread, number)[lanes]
         self._words[block][lanes, columns] = np.where(kept, before, bits.astype(np.uint32))
@@ -308,7 +308,7 @@ class TensorMemory:
             part = slice(length * number, length * (number + 1))
             product = Product(shape.m, shape.n, length, shape.a, shape.b, "f32")
             both = matrices[0][None, :, part], matrices[1][None, part]
-            sums = multiplied((), product, *both, np.zeros((1, shape.m, shape.n), np.float32))[0]
+            sums = multiplied((), product, both, np.zeros((1, shape.m, shape.n), np.float32))[0]
             total = total + sums * factors[0][:, number, None] * factors[1][None, :, number]
         return total
 

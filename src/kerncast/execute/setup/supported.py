@@ -29,7 +29,7 @@ from kerncast.ptx import (
     Trait,
     Vector,
 )
-from kerncast.ptx.fragments import group_product_of, product_of
+from kerncast.ptx.fragments import Product, group_product_of, product_of
 from kerncast.ptx.opcodes import FORMS, WHY_REFUSED, Form
 from kerncast.ptx.tensor_layouts import COPIES, MOVEMENTS, PAIR, Kind, kind_of, movement_of
 
@@ -148,10 +148,15 @@ def _has_fragments(ins: Instruction) -> bool:
     in_a, in_b, in_total = product.registers
     factors = [1, 2, 1, 2] if product.scales else []
     if product.is_sparse:
-        selector, factors = ins.operands[5], [1, 1]
-        if not isinstance(selector, Immediate) or selector.value not in range(4 // product.lanes_of_metadata):
+        factors = [1, 1]
+        if not _selects(ins.operands[5], product):
             return False
     return [len(each) for each in lists] == [in_total, in_a, in_b, in_total, *factors]
+
+
+def _selects(selector: Operand, product: Product) -> bool:
+    """Return whether an operand says which lanes hold the metadata of a sparse A."""
+    return isinstance(selector, Immediate) and selector.value in range(4 // product.lanes_of_metadata)
 
 
 def _copies(ins: Instruction) -> bool:
@@ -199,7 +204,12 @@ def _describes_tiles(ins: Instruction) -> bool:
     product = group_product_of(ins.modifiers, ins.types)
     if product is None:
         return False
-    totals, a, b, adds, *constants = ins.operands
+    totals, a, b, *others = ins.operands
+    if product.is_sparse:
+        words, selector, *others = others
+        if not (_are_registers((words,), 32, 1) and _selects(selector, product)):
+            return False
+    adds, *constants = others
     in_a, _, in_total = product.registers
     is_given = isinstance(a, Vector)
     turns = (1 if is_given else 2) if TYPE_BITS[product.a] == 16 else 0

@@ -170,6 +170,15 @@ def test_four_products_by_quads_reach_the_rate_of_the_data_sheet(
         predict(one, "A100")
 
 
+@pytest.mark.parametrize(("a", "turns", "cycles"), [("%a", ", 0, 0", 144), ("{%d0, %d1, %d2, %d3}", ", 0", 128)])
+def test_a_sparse_product_of_four_warps_takes_as_long_as_was_measured(a: str, turns: str, cycles: float) -> None:
+    """Sparse m64n256k32 of A in shared memory or in registers: arXiv 2402.13499."""
+    sums = ", ".join(f"%d{i}" for i in range(128))
+    text = f"wgmma.mma_async.sp.sync.aligned.m64n256k32.f32.f16.f16 {{{sums}}}, {a}, %a, %d0, 0, 1, 1, 1{turns};"
+    ins = parsed(f".reg .b32 %d<128>; {text}", "wgmma")
+    assert cost_of_group_product(ins, load_architecture("sm_90")) == Cost(Pipe.TENSOR, cycles)
+
+
 def test_products_of_four_warps_without_a_rate_are_refused() -> None:
     with pytest.raises(MissingEvidenceError, match=r"wgmma\..* is a product of tensor cores whose rate is unknown"):
         cost_of_group_product(group_product(64, "k16.f32.f16.f16", 32, turns=", 0, 0"), load_architecture("sm_80"))
