@@ -40,6 +40,8 @@ mma.sync.aligned.m8n8k4.col.row.f16.f16.f16.f16 {_FOUR}, {{%r20, %r21}}, {{%r22,
 mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {_FOUR}, {_FOUR}, {_FOUR}, {_FOUR}, %r20, 1;
 mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32 {_FOUR}, {_FOUR}, {_FOUR},
  {_FOUR}, %r20, 0; mma.sp.sync.aligned.m16n8k128.row.col.s32.s4.u4.s32 {_FOUR}, {_FOUR}, {_FOUR}, {_FOUR}, %r20, 0;
+ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b6x16_p32 {_FOUR}, [%r6];
+stmatrix.sync.aligned.m16n8.x4.trans.shared.b8 [%r6], {_FOUR};
 stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r6], {_FOUR};
 """,
     f"""

@@ -271,6 +271,53 @@ bar.sync 0; ld.shared.v4.b32 {{%w0, %w1, %w2, %w3}}, [%d1]; st.global.v4.b32 [%b
 
 
 @ENGINES
+@pytest.mark.parametrize(("form", "width"), [("b4x16_p64", 4), ("b6x16_p32", 6)])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_short_numbers_become_bytes(engine: str, count: int, form: str, width: int) -> None:
+    """Each 16 bytes begin with 16 numbers; lane 4 g + t has those of columns 4 t to 4 t + 3 of row g, as low bits."""
+    listed = ", ".join(["%w4", "%w5", "%w6", "%w7"][:count])
+    body = f"""
+.reg .b32 %s; mov.u32 %s, here; mad.lo.u32 %s, %t, 16, %s; mul.wide.u32 %at, %t, 16; add.s64 %a, %a, %at;
+add.s64 %b, %b, %at; ld.global.v4.b32 {{%w0, %w1, %w2, %w3}}, [%a]; st.shared.v4.b32 [%s], {{%w0, %w1, %w2, %w3}};
+bar.sync 0; mov.b32 %w4, 0; mov.b32 %w5, 0; mov.b32 %w6, 0; mov.b32 %w7, 0;
+ldmatrix.sync.aligned.m8n16.x{count}.shared.b8x16.{form} {{{listed}}}, [%s];
+st.global.v4.b32 [%b], {{%w4, %w5, %w6, %w7}};
+"""
+    trace = run(body, engine, "u32[128] randint(0, 4294967295)", "u8[512] zeros")
+    rows = np.asarray(trace.memory["a"]).view(np.uint8).reshape(4, 8, 16)
+    expected = np.zeros((32, 4, 4), np.uint8)
+    for matrix, g, column in pairs(range(count), range(8), range(16)):
+        whole = int.from_bytes(rows[matrix, g].tobytes(), "little")
+        expected[4 * g + column // 4, matrix, column % 4] = whole >> width * column & (1 << width) - 1
+    assert trace.memory["b"].reshape(32, 4, 4).tolist() == expected.tolist()
+    assert trace.counts.shared_wavefronts.sum(axis=0).tolist()[-2] == count
+
+
+@ENGINES
+@pytest.mark.parametrize("space", [".shared", ""])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_matrices_of_bytes_to_shared_memory(engine: str, count: int, space: str) -> None:
+    """Of 16 x 8 bytes lane 4 g + t has rows g (two bytes) and g + 8 of columns 2 t and 2 t + 1, which become rows."""
+    listed = ", ".join(["%w0", "%w1", "%w2", "%w3"][:count])
+    generic = "" if space else "cvta.shared.u64 %d0, %d0;"
+    body = f"""
+mul.wide.u32 %at, %t, 16; add.s64 %a, %a, %at; add.s64 %b, %b, %at; ld.global.v4.b32 {{%w0, %w1, %w2, %w3}}, [%a];
+mov.u64 %d1, here; add.s64 %d1, %d1, %at; mov.b32 %w4, 0; st.shared.v4.b32 [%d1], {{%w4, %w4, %w4, %w4}};
+mov.u64 %d0, here; add.s64 %d0, %d0, %at; {generic} bar.sync 0;
+stmatrix.sync.aligned.m16n8.x{count}.trans{space}.b8 [%d0], {{{listed}}};
+bar.sync 0; ld.shared.v4.b32 {{%w0, %w1, %w2, %w3}}, [%d1]; st.global.v4.b32 [%b], {{%w0, %w1, %w2, %w3}};
+"""
+    trace = run(body, engine, "u32[128] randint(0, 4294967295)", "u8[512] zeros")
+    held = np.asarray(trace.memory["a"]).view(np.uint8).reshape(32, 4, 4)
+    expected = np.zeros((4, 8, 16), np.uint8)
+    for matrix, lane, e in pairs(range(count), range(32), range(4)):
+        g, t = divmod(lane, 4)
+        expected[matrix, 2 * t + e % 2, g + 8 * (e // 2)] = held[lane, matrix, e]
+    assert trace.memory["b"].reshape(4, 8, 16).tolist() == expected.tolist()
+    assert trace.counts.shared_wavefronts.sum(axis=0).tolist()[-3] == count
+
+
+@ENGINES
 def test_a_transposed_matrix_in_registers(engine: str) -> None:
     words = np.arange(64).reshape(8, 8).astype(np.uint16).view(np.uint32).reshape(32, 1)
     found = executed(engine, "movmatrix.sync.aligned.m8n8.trans.b16", (words,), "b32", 1)
@@ -291,7 +338,8 @@ def test_a_transposed_matrix_in_registers(engine: str) -> None:
             "{%f0,%f1,%f2,%f3},{%w0,%w1,%w2,%w3},{%w4,%w5},{%f0,%f1,%f2,%f3}",
         ),
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "{%w0,%w1},[%at]"),
-        ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8", "[%at],{%w0}"),
+        ("stmatrix.sync.aligned.m16n8.x1.shared.b8", "[%at],{%w0}"),
+        ("ldmatrix.sync.aligned.m8n16.x1.trans.shared.b8x16.b4x16_p64", "{%w0},[%at]"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "%w0,[%at]"),
     ],
 )

@@ -286,6 +286,7 @@ _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n
 _SPARSE = "sync! aligned! row! col! m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128"
 _F8F6F4 = "e4m3 e5m2 e2m3 e3m2 e2m1"
 _ROWS_OF_8 = "sync! aligned! m8n8! shared shared::cta trans x1 x2 x4"
+_ROWS_OF_16 = "sync! aligned! m8n16! b8x16! shared shared::cta x1 x2 x4"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
 _IMAGES = "3d 4d 5d"
@@ -468,6 +469,9 @@ setmaxnreg        | u32                           | inc dec sync! aligned!      
 movmatrix         | b16                           | sync! aligned! trans! m8n8!         | 2
 ldmatrix          | b16                           | {_ROWS_OF_8}                        | 2 | address 1
 stmatrix          | b16                           | {_ROWS_OF_8}                        | 2 | address 0
+ldmatrix          |                               | {_ROWS_OF_16} b4x16_p64!            | 2 | address 1
+ldmatrix          |                               | {_ROWS_OF_16} b6x16_p32!            | 2 | address 1
+stmatrix          | b8         | sync! aligned! m16n8! trans! shared shared::cta x1 x2 x4 | 2 | address 0
 cp.async          |                               | ca! shared! global! {_AHEAD}        | 3 4 | address 0 1
 cp.async          |                               | ca! shared::cta! global! {_AHEAD}   | 3 4 | address 0 1
 cp.async          |                               | cg! shared! global! {_AHEAD}        | 3 4 | address 0 1
@@ -556,7 +560,7 @@ griddepcontrol    |                               | wait launch_dependents      
 _REFUSED = """
 wmma | Of wmma the shapes and types of CUDA's mma.h are executed.
 mma.sp | Products of sparse matrices are executed of 4 to 32 bits, but not with factors of rows and columns.
-ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m16n8 | Matrices of bytes are not moved.
+ldmatrix.sync.aligned.m16n16 | Matrices of 16 x 16 bytes are not loaded: the PTX ISA's text leaves their registers open.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
 tensormap | Tensor maps are not changed by kernels.
 cp.async.bulk.tensor | Boxes are copied as tiles and by im2col, tile::gather4 and tile::scatter4, not by im2col::w.

@@ -102,6 +102,8 @@ _FLOATS = {0: "f16", 1: "f32"}
 _SMALL = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
 #: Types of fewer than 8 bits: 16 numbers lie in 16 bytes, whose last ones are not used.
 PADDED = frozenset({"e2m3", "e3m2", "e2m1"})
+#: Bits of numbers that ldmatrix makes bytes of, by the name of their format in memory.
+SHORT_NUMBERS: Mapping[str, int] = {"b4x16_p64": 4, "b6x16_p32": 6}
 #: Kinds by their modifier.
 KINDS: Mapping[str, Kind] = {
     "kind::f16": Kind(16, {0: "f16", 1: "bf16"}, _FLOATS),
