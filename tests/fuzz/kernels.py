@@ -64,6 +64,7 @@ on: bar.sync 1, 32; barrier.cluster.arrive; barrier.cluster.wait;
 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2+8192], 64;
 ld.shared.b32 %r11, [%r2+8192]; @%p1 tcgen05.cp.cta_group::1.32x128b.warpx4 [%r11+32], %d3;
 @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r11], %d2, %d2, %r7, 0;
+@%p1 tcgen05.mma.ws.cta_group::1.kind::f16.collector::b2::use [%r11], %d2, %d2, %r7, 0;
 @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r3]; {_WAIT.format(3, 0)}
 tcgen05.ld.sync.aligned.16x64b.x4.b32 {_FOUR}, [%r11]; tcgen05.wait::ld.sync.aligned;
 tcgen05.st.sync.aligned.32x32b.x4.b32 [%r11], {_FOUR}; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r11, 64;

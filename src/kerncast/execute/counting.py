@@ -497,7 +497,7 @@ def _products(totals: Totals) -> dict[str, Count]:
     for number, ins in enumerate(totals.code):
         product = product_of(ins.modifiers, ins.types) or group_product_of(ins.modifiers, ins.types)
         described = described_product(ins, totals.constants)
-        if ins.opcode.name == "tcgen05.mma" and described is None:
+        if ins.opcode.name.startswith("tcgen05.mma") and described is None:
             return {}  # a count of some of the products would pass for one of all
         if described is not None:  # a thread asks for all of it
             places[number] = names.index(TENSOR_OPS[described.a, described.total])

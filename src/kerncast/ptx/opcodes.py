@@ -262,6 +262,7 @@ tcgen05.ld           | -       | -       | tensor_memory lane pipe=tensor
 tcgen05.st           | -       | -       | tensor_memory pipe=tensor results=0
 tcgen05.cp           | -       | -       | tensor_memory described pipe=tensor results=0
 tcgen05.mma          | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS} {_SCALED_KINDS}
+tcgen05.mma.ws       | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS}
 tcgen05.commit       | control | -       | phase pipe=tensor results=0
 tcgen05.wait::ld tcgen05.wait::st | control | - | inert pipe=tensor results=0
 tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | control | - | inert pipe=tensor results=0
@@ -303,6 +304,9 @@ _MOVEMENTS = "32x32b 16x64b 16x128b 16x256b 16x32bx2 x1 x2 x4 x8 x16 x32 x64 x12
 _COPIES = "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4"
 _COLLECTOR = "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard"
 _GROUPS = "cta_group::1 cta_group::2"
+_STATIONARY = _KINDS + "".join(
+    f" collector::b{n}::{use}" for n in range(4) for use in ("fill", "use", "lastuse", "discard")
+)
 _PLAIN = f"{_KINDS} {_COLLECTOR}"
 _SCALED = f"{_SCALED_KINDS} block_scale! block16 block32 scale_vec::1X scale_vec::2X scale_vec::4X {_COLLECTOR}"
 _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
@@ -463,6 +467,8 @@ tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | |          
 tcgen05.cp        |                               | {_GROUPS} {_COPIES}                 | 2 | address 0
 tcgen05.mma       |                               | {_GROUPS} {_PLAIN}                  | 5 6 7 | address 0
 tcgen05.mma       |                               | {_GROUPS} {_PLAIN}                  | 5 6 7 | address 0 1
+tcgen05.mma.ws    |                               | cta_group::1! {_STATIONARY}         | 5 | address 0
+tcgen05.mma.ws    |                               | cta_group::1! {_STATIONARY}         | 5 | address 0 1
 tcgen05.mma       |                               | {_GROUPS} {_SCALED} | 7 | address 0 4 5
 tcgen05.mma       |                               | {_GROUPS} {_SCALED} | 7 | address 0 1 4 5
 setmaxnreg        | u32                           | inc dec sync! aligned!              | 1
@@ -565,7 +571,7 @@ cvt.rs | It rounds stochastically; cvt.rn is executed.
 tensormap | Tensor maps are not changed by kernels.
 cp.async.bulk.tensor | Boxes are copied as tiles and by im2col, tile::gather4 and tile::scatter4, not by im2col::w.
 st.async red.async | They are executed to shared memory of a cluster, with mbarrier::complete_tx::bytes.
-tcgen05 | Not executed are shift, ld.red, and products that are sparse or weight-stationary (sp, ws).
+tcgen05 | Not executed are shift, ld.red, sparse products (sp) and masks of columns of weight-stationary ones (ws).
 tex.cube tex.acube tex.2dms txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.
 multimem | Memory of several GPUs: not executed yet.
 """

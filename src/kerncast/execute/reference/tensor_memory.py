@@ -24,6 +24,7 @@ from kerncast.ptx.tensor_layouts import (
     LANES,
     PADDED,
     PAIR,
+    STATIONARY,
     Kind,
     Shape,
     kind_of,
@@ -62,7 +63,7 @@ class TensorMemory:
             case "cp":
                 for thread in active:
                     self._copy(ins, thread)
-            case "mma":
+            case "mma" | "mma.ws":
                 for thread in active:
                     self._multiply(ins, thread)
         return []
@@ -222,11 +223,11 @@ class TensorMemory:
         kind, (d, a, b, word, *_) = kind_of(ins.modifiers), ins.operands
         assert kind is not None, ins.name
         blocks = self._blocks(ins, thread)
-        shape = shape_of(kind, self._one(word, thread), len(blocks))
+        shape = shape_of(kind, self._one(word, thread), len(blocks), is_stationary=STATIONARY in ins.modifiers)
         if shape is None or (isinstance(a, Address) and (shape.is_folded or shape.a in PADDED)):
             raise self._fault("format", ins, thread, self._one(word, thread))
         base = self._one(d, thread) >> 16
-        if base not in ({0} if shape.m == _WHOLE or len(blocks) > 1 else {0, 16}):
+        if base not in ({0} if shape.m == _WHOLE or len(blocks) > 1 or shape.is_stationary else {0, 16}):
             raise self._fault("lanes", ins, thread, base)
         self._columns(ins, thread, self._one(d, thread), shape.columns)
         size = shape.turns[1] * 32 // shape.k

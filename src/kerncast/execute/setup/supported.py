@@ -260,7 +260,7 @@ def _fits_tensor_memory(ins: Instruction) -> bool:
     if ins.opcode.name == "tcgen05.cp":
         key = tuple(m for m in ins.details if not m.startswith("cta_group"))
         return key in COPIES and _are_registers((ins.operands[1],), 64, 1)
-    return ins.opcode.name != "tcgen05.mma" or _fits_tensor_product(ins)
+    return not ins.opcode.name.startswith("tcgen05.mma") or _fits_tensor_product(ins)
 
 
 def _fits_tensor_product(ins: Instruction) -> bool:

@@ -11,6 +11,7 @@ from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import Architecture, group_rate, tensor_rate
 from kerncast.ptx import Instruction
 from kerncast.ptx.fragments import Product, product_of
+from kerncast.ptx.tensor_layouts import STATIONARY
 
 _SHAPE = re.compile(r"(16|8)x?8x?(\d+)")
 _BITS = {
@@ -55,7 +56,8 @@ def _check_tensor_memory(ins: Instruction, architecture: Architecture) -> None:
             f"{ins.name} uses tensor memory, whose times are unknown on {architecture.id}",
             where=ins.where, cure="Use --model roofline.",
         )  # fmt: skip
-    if "kind::i8" in ins.modifiers and group_rate(architecture, "s8") is None:
+    is_of_unknown_rate = "kind::i8" in ins.modifiers and group_rate(architecture, "s8") is None
+    if is_of_unknown_rate or STATIONARY in ins.modifiers:  # nobody has published what products take where B stays
         raise _unknown(ins, architecture)
 
 
