@@ -490,7 +490,7 @@ def _draw_coverage(panel: Any, rows: Sequence[Scored], fits: Sequence[Fitted]) -
     panel.set_xlabel("level of the interval")
     panel.set_ylabel("share of times held, kernel left out")
     panel.grid(alpha=0.25)
-    panel.legend(fontsize=8, frameon=False)
+    panel.legend(fontsize=8, frameon=False, labelspacing=0.3)
 
 
 def _draw_widths(panel: Any, rows: Sequence[Scored], fits: Sequence[Fitted]) -> None:
