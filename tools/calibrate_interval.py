@@ -18,7 +18,7 @@ with K families, a level L is looked up at L (K + 1) / K (split conformal with t
 Ramdas, JASA 118, 2023). Of the simulation, each error is over the deviation of what limits the row
 (``studies/error_classes.py``), and the quantile is of these scores.
 Prints how much of a family, of a suite and of a microarchitecture the intervals by all others hold, by class,
-microarchitecture, GPU and level, and draws the last (``docs/pictures/reliability.svg``). ``--check`` writes nothing.
+microarchitecture, GPU and level, and draws the last (``docs/pictures/reliability.svg``). ``--check`` writes no factors.
 Fails when: the families are few; above K / (K + 1) the widest error decides.
 """
 
@@ -159,8 +159,8 @@ def main() -> None:
     parser.add_argument(
         "--programs", type=Path, default=PROGRAMS, help="forecasts of programs that score_timing does not run"
     )
-    parser.add_argument("--picture", type=Path, default=PICTURE, help="where the simulation's reliability is drawn")
-    parser.add_argument("--check", action="store_true", help="print only")
+    parser.add_argument("--picture", type=Path, help="where the simulation's reliability is drawn")
+    parser.add_argument("--check", action="store_true", help="write no factors; draw only where --picture says")
     asked = parser.parse_args()
     every = [row for file in asked.scores for row in read_scores(file.read_text(encoding="utf-8"), asked.model)]
     rows = [row for row in every if row.set not in NOT_FITTED]
@@ -178,8 +178,9 @@ def main() -> None:
     if not asked.check:
         FOLDER.mkdir(parents=True, exist_ok=True)
         (FOLDER / f"{asked.model}.toml").write_text(document(rows, found), encoding="utf-8")
-        if asked.model == SIMULATION:
-            save_picture(draw_reliability(rows, fits), asked.picture)
+    picture = asked.picture or (None if asked.check else PICTURE)
+    if picture and asked.model == SIMULATION:
+        save_picture(draw_reliability(rows, fits), picture)
 
 
 def width_tables(found: Fitted, rows: Sequence[Scored]) -> list[str]:
@@ -489,7 +490,7 @@ def _draw_coverage(panel: Any, rows: Sequence[Scored], fits: Sequence[Fitted]) -
     panel.set_xlabel("level of the interval")
     panel.set_ylabel("share of times held, kernel left out")
     panel.grid(alpha=0.25)
-    panel.legend(fontsize=8, frameon=False)
+    panel.legend(fontsize=8, frameon=False, labelspacing=0.3)
 
 
 def _draw_widths(panel: Any, rows: Sequence[Scored], fits: Sequence[Fitted]) -> None:

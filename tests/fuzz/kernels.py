@@ -36,7 +36,12 @@ _BODIES = (
     f"""
 ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {_FOUR}, [%r6]; movmatrix.sync.aligned.m8n8.trans.b16 %r24, %r20;
 mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_FOUR}, {_FOUR}, {{%r20, %r21}}, {_FOUR};
+mma.sync.aligned.m8n8k4.col.row.f16.f16.f16.f16 {_FOUR}, {{%r20, %r21}}, {{%r22, %r23}}, {_FOUR};
 mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {_FOUR}, {_FOUR}, {_FOUR}, {_FOUR}, %r20, 1;
+mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32 {_FOUR}, {_FOUR}, {_FOUR},
+ {_FOUR}, %r20, 0; mma.sp.sync.aligned.m16n8k128.row.col.s32.s4.u4.s32 {_FOUR}, {_FOUR}, {_FOUR}, {_FOUR}, %r20, 0;
+ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b6x16_p32 {_FOUR}, [%r6];
+stmatrix.sync.aligned.m16n8.x4.trans.shared.b8 [%r6], {_FOUR};
 stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r6], {_FOUR};
 """,
     f"""
@@ -59,6 +64,7 @@ on: bar.sync 1, 32; barrier.cluster.arrive; barrier.cluster.wait;
 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2+8192], 64;
 ld.shared.b32 %r11, [%r2+8192]; @%p1 tcgen05.cp.cta_group::1.32x128b.warpx4 [%r11+32], %d3;
 @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r11], %d2, %d2, %r7, 0;
+@%p1 tcgen05.mma.ws.cta_group::1.kind::f16.collector::b2::use [%r11], %d2, %d2, %r7, 0;
 @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r3]; {_WAIT.format(3, 0)}
 tcgen05.ld.sync.aligned.16x64b.x4.b32 {_FOUR}, [%r11]; tcgen05.wait::ld.sync.aligned;
 tcgen05.st.sync.aligned.32x32b.x4.b32 [%r11], {_FOUR}; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r11, 64;
@@ -73,6 +79,7 @@ barrier.cluster.arrive; barrier.cluster.wait;
     """
 wgmma.fence.sync.aligned; setp.ne.u32 %p3, 0, 0; mov.b64 %d5, 0x0000000800080000;
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d5, %d5, %p3, 1, 1, 0, 0;
+wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d5, %d5, %r20, 1, %p3, 1, 1, 0, 0;
 wgmma.commit_group.sync.aligned; elect.sync %r12|%p3, -1; fence.proxy.async; setmaxnreg.inc.sync.aligned.u32 240;
 """,
 )

@@ -52,7 +52,7 @@ _FACTORS: dict[tuple[int, int], tuple[Place, Place]] = {
     ),
 }
 BITS = {"f64": 64, "s32": 32, "f32": 32, "tf32": 32, "f16": 16, "bf16": 16, "b1": 1} | dict.fromkeys(
-    ("s8", "u8", "e4m3", "e5m2"), 8
+    ("s8", "u8", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1"), 8  # floats of fewer bits have a byte each
 ) | dict.fromkeys(("s4", "u4"), 4)  # fmt: skip
 
 
@@ -113,6 +113,12 @@ _AS: dict[str, tuple[str, int]] = {"f64": ("f8", 0), "f32": ("f4", 0), "tf32": (
                                    "f16": ("f2", 0), "e5m2": ("f2", 8)}  # fmt: skip
 #: Codes of 8-bit floats from here on are too large for sums of FP16, or no numbers.
 _LIMIT = {"e4m3": 0x60, "e5m2": 0x4C}
+#: Values of short floats by their codes without the sign. Source: OCP Microscaling Formats 1.0, section 5.3.
+_SHORT = {
+    "e2m1": [0, 0.5, 1, 1.5, 2, 3, 4, 6],
+    "e2m3": [n / 8 for n in range(16)] + [n / 4 for n in range(8, 16)] + [n / 2 for n in range(8, 16)],
+    "e3m2": [n / 16 for n in range(8)] + [(4 + n % 4) / 4 * 2.0 ** (n // 4 - 1) for n in range(24)],
+}
 
 
 def drawn(rng: np.random.Generator, kind: str, shape: tuple[int, int]) -> Matrix:
@@ -136,6 +142,10 @@ def numbers(kind: str, codes: Matrix) -> Matrix:
         kept = bits & np.uint32(0xFFFFE000) if kind == "tf32" else bits
         return kept.view(name).astype(np.float64)
     whole = codes.astype(np.int64)
+    if kind in _SHORT:  # 6 bits lie lowest in their byte, 4 bits in its middle; what is beside them has no meaning
+        own = whole >> 2 if kind == "e2m1" else whole
+        size = len(_SHORT[kind])
+        return np.array(_SHORT[kind])[own % size] * np.where(own & size, -1, 1)
     if kind == "e4m3":
         return ((whole & 0x80) << 8 | (whole & 0x7F) << 7).astype(np.uint16).view(np.float16).astype(float) * 2.0**8
     return np.where(whole >> BITS[kind] - 1, whole - (1 << BITS[kind]), whole) if kind.startswith("s") else whole

@@ -1,5 +1,6 @@
 """Products of matrices by four warps, as PTX on both engines against NumPy."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +17,7 @@ from kerncast.launch import Argument, Launch, parse_value
 from kerncast.ptx import parse_ptx
 from kerncast.ptx.fragments import group_product_of
 from kerncast.traces import Trace
+from tests.instructions.test_sparse_products import metadata
 from tests.instructions.test_wide_memory import ENGINES
 
 Bytes = npt.NDArray[np.uint8]
@@ -73,11 +75,11 @@ class Tile:
         if not self.turned:
             leading, stride = 16 * count + 16 * 8, 128 if not self.swizzle else atom
         elif self.swizzle:
-            leading, stride = (4 // self.size + 1) * atom, atom
+            leading, stride = (rows.shape[1] // self.size // 8 + 1) * atom, atom
         else:
             leading, stride = atom * (count * self.size // 16), atom
         for r in range(count):
-            for byte in range(32):
+            for byte in range(rows.shape[1]):
                 if not self.turned:
                     at = r // 8 * stride + r % 8 * width + (byte if self.swizzle else byte // 16 * leading + byte % 16)
                 else:
@@ -179,6 +181,80 @@ def test_products(engine: str, case: tuple[str, str, Tile | None, Tile, str], tm
     assert np.array_equal(sums, expected)
 
 
+SPARSE = [
+    ("m64n8k32", "f32.f16.f16", Tile(), Tile(), "1, 1, 0, 0", 0),
+    ("m64n40k32", "f16.f16.f16", Tile(128, 64), Tile(64, 1024), "-1, 1, 0, 0", 1),
+    ("m64n64k32", "f32.bf16.bf16", None, Tile(128, 0, turned=True), "1, 1, 1", 1),
+    ("m64n32k32", "f32.f16.f16", Tile(64), Tile(32, 0, turned=True), "1, -1, 0, 1", 0),
+    ("m64n24k32", "f32.bf16.bf16", Tile(32), Tile(0, 0, turned=True), "1, 1, 0, 1", 0),
+    ("m64n16k16", "f32.tf32.tf32", Tile(32), Tile(128), "1, 1", 1),
+    ("m64n48k64", "f32.e4m3.e5m2", None, Tile(64), "1, 1", 0),
+    ("m64n32k64", "satfinite.s32.s8.u8", Tile(128), Tile(), "", 0),
+]
+
+
+@ENGINES
+@pytest.mark.parametrize("case", SPARSE, ids=lambda case: f"{case[0]}.{case[1]}")
+def test_sparse_products(engine: str, case: Any, tmp_path: Path) -> None:
+    """Of A two numbers of four are there, of TF32 one of two; infinity times what is not there is nothing."""
+    shape, types, left, right, constants, selector = case
+    total, a_type, b_type = (t for t in types.split(".") if t != "satfinite")
+    n, k = (int(each) for each in re.findall(r"\d+", shape)[1:])
+    bits = 512 // k
+    per_group, held = (2, 1) if bits == 32 else (4, 2)
+    rng = np.random.default_rng(k + n)
+    a, b = rng.integers(-2, 4, (64, k // 2)), rng.integers(0, 4, (n, k)).astype(float)
+    chosen = np.sort(np.argsort(rng.random((64, k // per_group, per_group)), axis=2)[..., :held], axis=2)
+    chosen[:, 0] = [0] if held == 1 else [0, 2]
+    words = np.concatenate([metadata(chosen[16 * warp :][:16], bits, selector) for warp in range(4)])
+    codes = b.astype(int)
+    b_rows = encoded(b_type, codes)
+    if b_type in {"f16", "tf32"}:  # in a row of B that no row of A asks for
+        b_rows = encoded(b_type, np.where(np.arange(k) == 1, np.inf, b))
+    b_descriptor, b_image = right.image(b_rows)
+    a_rows = encoded(a_type, a)
+    lines = []
+    if left is None:
+        image = np.zeros(SIZE, np.uint8)
+        image[:2048] = a_rows.reshape(4, 2, 8, 2, 4, 4).transpose(0, 2, 4, 3, 1, 5).ravel()
+        lines.append("mul.lo.u32 %s, %t, 16; ld.shared.v4.b32 {%x0, %x1, %x2, %x3}, [%s];")
+        source = "{%x0, %x1, %x2, %x3}"
+    else:
+        a_descriptor, image = left.image(a_rows)
+        lines.append(f"mov.b64 %da, {a_descriptor};")
+        source = "%da"
+    both = joined(image, b_image)
+    both[-512:] = words.astype(np.uint32).view(np.uint8)
+    count = n // 4 if total == "f16" else n // 2
+    sums = "{" + ", ".join(f"%d{i}" for i in range(count)) + "}"
+    lines += [f"mov.b32 %d{i}, 0;" for i in range(count)]
+    lines.append(
+        f"mov.b64 %db, {b_descriptor + (MIDDLE >> 4)}; mul.lo.u32 %s, %t, 4; ld.shared.b32 %w0, [%s+{SIZE - 512}];"
+    )
+    ending = f", {constants};" if constants else ";"
+    name = f"wgmma.mma_async.sp.sync.aligned.{shape}.{types}"
+    lines.append(f"{name} {sums}, {source}, %db, %w0, {selector}, %adds{ending}" * 2)
+    lines += [f"st.global.b32 [%b+{4 * i}], %d{i};" for i in range(count)]
+    raw = launch("\n".join(lines), engine, both, tmp_path).memory["b"].reshape(128, 128)[:, :count]
+    found = np.ascontiguousarray(raw).view(FORMATS[total]).reshape(4, 8, 4, n // 8, 2, 2)
+    whole = np.zeros((64, k // per_group, per_group))
+    np.put_along_axis(whole, chosen, a.reshape(64, -1, held).astype(float), axis=2)
+    signs = [int(text) for text in constants.split(",")[:2]] if constants else [1, 1]
+    expected = 2 * signs[0] * signs[1] * (whole.reshape(64, k) @ b.T)
+    assert np.array_equal(found.transpose(0, 4, 1, 3, 2, 5).reshape(64, n), expected)
+
+
+@ENGINES
+def test_rows_of_b_that_do_not_fit_a_swizzle_are_refused(engine: str, tmp_path: Path) -> None:
+    """Of a swizzle of 32 bytes the PTX ISA does not say where the second half of a row of 64 bytes lies."""
+    body = f"""
+mov.b64 %da, 0; mov.b64 %db, {3 << 62}; mov.b32 %w0, 0;
+wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {{%d0, %d1, %d2, %d3}}, %da, %db, %w0, 0, %adds, 1, 1, 0, 0;
+"""
+    with pytest.raises(UnsupportedError, match="swizzle"):
+        launch(body, engine, np.zeros(SIZE, np.uint8), tmp_path)
+
+
 def test_a_kernel_of_cuda() -> None:
     source = Path(__file__).parent / "group_products.cu"
     kernel = compile_source(source, architectures=["sm_90"], kernel="product").kernels[0]
@@ -256,17 +332,18 @@ def outcome(engine: str, body: str, image: Bytes, folder: Path) -> object:
         return str(error)
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_engines_agree_on_any_descriptors(seed: int, tmp_path: Path) -> None:
+def test_engines_agree_on_any_descriptors(seed: int, is_sparse: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     image = rng.integers(0, 64, SIZE).astype(np.uint8)
     start, leading, stride = rng.integers(0, [2048, 512, 512], (2, 3)).T >> rng.integers(0, 8)
     swizzle = rng.integers(0, 4, 2)
     a, b = (int(start[n]) | int(leading[n]) << 16 | int(stride[n]) << 32 | int(swizzle[n]) << 62 for n in range(2))
     body = f"""
-mov.b64 %da, {a}; mov.b64 %db, {b}; mov.b32 %d0, 0; mov.b32 %d1, 0; mov.b32 %d2, 0; mov.b32 %d3, 0;
-wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
-{{%d0, %d1, %d2, %d3}}, %da, %db, %adds, 1, 1, {seed % 2}, {seed // 2 % 2};
+mov.b64 %da, {a}; mov.b64 %db, {b}; mov.b32 %d0, 0; mov.b32 %d1, 0; mov.b32 %d2, 0; mov.b32 %d3, 0; mov.b32 %w0, 0x4E94;
+wgmma.mma_async.{"sp." * is_sparse}sync.aligned.m64n8k{32 if is_sparse else 16}.f32.f16.f16
+{{%d0, %d1, %d2, %d3}}, %da, %db, {"%w0, 1, " * is_sparse}%adds, 1, 1, {seed % 2}, {seed // 2 % 2};
 st.global.v4.b32 [%b], {{%d0, %d1, %d2, %d3}};
 """
     assert outcome("native", body, image, tmp_path) == outcome("reference", body, image, tmp_path)
@@ -280,7 +357,8 @@ st.global.v4.b32 [%b], {{%d0, %d1, %d2, %d3}};
         "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%d0,%d1,%d2,%d3}, %d4, %db, %adds, 1, 1, 0, 0;",
         "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%d0,%d1,%d2,%d3}, %da, %db, %adds, 1, 1, 0, 0;",
         "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.bf16 {%d0,%d1,%d2,%d3}, %da, %db, %adds, 1, 1, 0, 0;",
-        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%d0,%d1,%d2,%d3}, %da, %db, %d4, 0, %adds, 1, 1, 0, 0;",
+        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%d0,%d1,%d2,%d3}, %da, %db, %d4, 2, %adds, 1, 1, 0, 0;",
+        "wgmma.mma_async.sp.sync.aligned.m64n8k16.f32.f16.f16 {%d0,%d1,%d2,%d3}, %da, %db, %d4, 0, %adds, 1, 1, 0, 0;",
         "setmaxnreg.inc.sync.aligned.u32 20;",
     ],
 )

@@ -19,10 +19,19 @@ _TABLE = {
     "bf16": ("m16n8k8 m16n8k16", ["f32 bf16 bf16 f32"]),
     "tf32": ("m16n8k4 m16n8k8", ["f32 tf32 tf32 f32"]),
     "f8": ("m16n8k16 m16n8k32", [f"{d} {a} {b} {d}" for d, a, b in pairs(("f32", "f16"), *[("e4m3", "e5m2")] * 2)]),
+    "small": ("m16n8k32", ["f32 e3m2 e2m1 f32", "f16 e2m1 e2m3 f16", "f32 e2m3 e4m3 f32", "f32 e5m2 e3m2 f32"]),
     "i8": ("m8n8k16 m16n8k16 m16n8k32", [f"s32 {a} {b} s32" for a, b in pairs(*[("s8", "u8")] * 2)]),
     "i4": ("m8n8k32 m16n8k32 m16n8k64", [f"s32 {a} {b} s32" for a, b in pairs(*[("s4", "u4")] * 2)]),
 }
-_MIXED = {"f32 e4m3 e5m2 f32", "f16 e5m2 e4m3 f16", "s32 s8 u8 s32", "s32 u4 s4 s32"}
+_SHORT = {"e3m2", "e2m3", "e2m1"}
+_MIXED = {
+    "f32 e3m2 e2m1 f32",
+    "f16 e2m1 e2m3 f16",
+    "f32 e4m3 e5m2 f32",
+    "f16 e5m2 e4m3 f16",
+    "s32 s8 u8 s32",
+    "s32 u4 s4 s32",
+}
 _ALL = [(shape, types, "") for shapes, kinds in _TABLE.values() for shape in shapes.split() for types in kinds]
 _USUAL = [case for case in _ALL if case[1] in _MIXED or case[1].split()[1] in {"f64", "f16", "bf16", "tf32"}]
 _MODES = [("m16n8k32", "s32 u8 s8 s32", ".satfinite"), ("m16n8k32", "s32 u4 u4 s32", ".satfinite")]
@@ -64,6 +73,7 @@ def test_products(engine: str, shape: str, types: str, mode: str) -> None:
     rng = np.random.default_rng(m * n * k)
     a, b, c = drawn(rng, left, in_a.shape), drawn(rng, right, in_b.shape), drawn(rng, total, in_total.shape)
     end, early = ("", mode) if mode == ".satfinite" else (mode, "")
+    early = early if _SHORT.isdisjoint((left, right)) else ".kind::f8f6f4"
     name = f"mma.sync.aligned.{shape}.row.col{early}.{'.'.join(types.split())}{end}"
     kind = "b64" if total == "f64" else "b32"
     registers = in_total.elements * BITS[total] // in_total.word
@@ -82,10 +92,43 @@ def test_products(engine: str, shape: str, types: str, mode: str) -> None:
     assert result.tolist() == wrapped.tolist()
 
 
+@ENGINES
+@pytest.mark.parametrize("total", ["f16", "f32"])
+@pytest.mark.parametrize(("left", "right"), list(pairs(("row", "col"), ("row", "col"))))
+def test_four_products_by_quads(engine: str, left: str, right: str, total: str) -> None:
+    """Lanes 4 q to 4 q + 3 and those 16 further on multiply 8 x 4 by 4 x 8 (PTX ISA 9.1, section 9.7.14.5.1)."""
+    rng = np.random.default_rng(884)
+    a, b = rng.normal(size=(4, 8, 4)).astype(np.float16), rng.normal(size=(4, 4, 8)).astype(np.float16)
+    c = rng.normal(size=(4, 8, 8)).astype(f"f{int(total[1:]) // 8}")
+    held: dict[str, Matrix] = {
+        "a": np.empty((32, 4), "f2"),
+        "b": np.empty((32, 4), "f2"),
+        "c": np.empty((32, 8), c.dtype),
+    }
+    places = []
+    for lane in range(32):
+        quad, high, own = lane // 4 % 4, 4 * (lane >= 16), lane % 4
+        for i in range(4):
+            held["a"][lane, i] = a[quad, own + high, i] if left == "row" else a[quad, i + high, own]
+            held["b"][lane, i] = b[quad, i, own + high] if right == "col" else b[quad, own, i + high]
+        for i in range(8):
+            row, column = (own, i) if total == "f16" else ((lane & 1) + (i & 2), (i & 4) + (lane & 2) + (i & 1))
+            places.append((quad, row + high, column))
+            held["c"][lane, i] = c[places[-1]]
+    given = tuple(np.ascontiguousarray(each).view(np.uint32) for each in held.values())
+    name = f"mma.sync.aligned.m8n8k4.{left}.{right}.{total}.f16.f16.{total}"
+    found = executed(engine, name, given, "b32", given[2].shape[1]).astype(np.uint32)
+    exact = a.astype(float) @ b.astype(float) + c
+    expected = np.array([exact[place] for place in places]).reshape(32, 8)
+    precision = 2.0**-10 if total == "f16" else 2.0**-21
+    assert np.allclose(found.view(c.dtype), expected, rtol=precision, atol=precision)
+
+
 #: Values of E2M1 by their codes. Source: OCP Microscaling Formats 1.0, table 5.
 _E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 _SCALED = [
     ("m16n8k32", "mxf8f6f4.block_scale", "e4m3 e5m2", "ue8m0", 1, (2, 1, 3, 3)),
+    ("m16n8k32", "mxf8f6f4.block_scale.scale_vec::1X", "e2m3 e3m2", "ue8m0", 1, (1, 0, 2, 1)),
     ("m16n8k64", "mxf4.block_scale", "e2m1 e2m1", "ue8m0", 2, (2, 0, 0, 1)),
     ("m16n8k64", "mxf4nvf4.block_scale.scale_vec::4X", "e2m1 e2m1", "ue4m3", 4, (0, 1, 0, 2)),
 ]
@@ -228,6 +271,53 @@ bar.sync 0; ld.shared.v4.b32 {{%w0, %w1, %w2, %w3}}, [%d1]; st.global.v4.b32 [%b
 
 
 @ENGINES
+@pytest.mark.parametrize(("form", "width"), [("b4x16_p64", 4), ("b6x16_p32", 6)])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_short_numbers_become_bytes(engine: str, count: int, form: str, width: int) -> None:
+    """Each 16 bytes begin with 16 numbers; lane 4 g + t has those of columns 4 t to 4 t + 3 of row g, as low bits."""
+    listed = ", ".join(["%w4", "%w5", "%w6", "%w7"][:count])
+    body = f"""
+.reg .b32 %s; mov.u32 %s, here; mad.lo.u32 %s, %t, 16, %s; mul.wide.u32 %at, %t, 16; add.s64 %a, %a, %at;
+add.s64 %b, %b, %at; ld.global.v4.b32 {{%w0, %w1, %w2, %w3}}, [%a]; st.shared.v4.b32 [%s], {{%w0, %w1, %w2, %w3}};
+bar.sync 0; mov.b32 %w4, 0; mov.b32 %w5, 0; mov.b32 %w6, 0; mov.b32 %w7, 0;
+ldmatrix.sync.aligned.m8n16.x{count}.shared.b8x16.{form} {{{listed}}}, [%s];
+st.global.v4.b32 [%b], {{%w4, %w5, %w6, %w7}};
+"""
+    trace = run(body, engine, "u32[128] randint(0, 4294967295)", "u8[512] zeros")
+    rows = np.asarray(trace.memory["a"]).view(np.uint8).reshape(4, 8, 16)
+    expected = np.zeros((32, 4, 4), np.uint8)
+    for matrix, g, column in pairs(range(count), range(8), range(16)):
+        whole = int.from_bytes(rows[matrix, g].tobytes(), "little")
+        expected[4 * g + column // 4, matrix, column % 4] = whole >> width * column & (1 << width) - 1
+    assert trace.memory["b"].reshape(32, 4, 4).tolist() == expected.tolist()
+    assert trace.counts.shared_wavefronts.sum(axis=0).tolist()[-2] == count
+
+
+@ENGINES
+@pytest.mark.parametrize("space", [".shared", ""])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_matrices_of_bytes_to_shared_memory(engine: str, count: int, space: str) -> None:
+    """Of 16 x 8 bytes lane 4 g + t has rows g (two bytes) and g + 8 of columns 2 t and 2 t + 1, which become rows."""
+    listed = ", ".join(["%w0", "%w1", "%w2", "%w3"][:count])
+    generic = "" if space else "cvta.shared.u64 %d0, %d0;"
+    body = f"""
+mul.wide.u32 %at, %t, 16; add.s64 %a, %a, %at; add.s64 %b, %b, %at; ld.global.v4.b32 {{%w0, %w1, %w2, %w3}}, [%a];
+mov.u64 %d1, here; add.s64 %d1, %d1, %at; mov.b32 %w4, 0; st.shared.v4.b32 [%d1], {{%w4, %w4, %w4, %w4}};
+mov.u64 %d0, here; add.s64 %d0, %d0, %at; {generic} bar.sync 0;
+stmatrix.sync.aligned.m16n8.x{count}.trans{space}.b8 [%d0], {{{listed}}};
+bar.sync 0; ld.shared.v4.b32 {{%w0, %w1, %w2, %w3}}, [%d1]; st.global.v4.b32 [%b], {{%w0, %w1, %w2, %w3}};
+"""
+    trace = run(body, engine, "u32[128] randint(0, 4294967295)", "u8[512] zeros")
+    held = np.asarray(trace.memory["a"]).view(np.uint8).reshape(32, 4, 4)
+    expected = np.zeros((4, 8, 16), np.uint8)
+    for matrix, lane, e in pairs(range(count), range(32), range(4)):
+        g, t = divmod(lane, 4)
+        expected[matrix, 2 * t + e % 2, g + 8 * (e // 2)] = held[lane, matrix, e]
+    assert trace.memory["b"].reshape(4, 8, 16).tolist() == expected.tolist()
+    assert trace.counts.shared_wavefronts.sum(axis=0).tolist()[-3] == count
+
+
+@ENGINES
 def test_a_transposed_matrix_in_registers(engine: str) -> None:
     words = np.arange(64).reshape(8, 8).astype(np.uint16).view(np.uint32).reshape(32, 1)
     found = executed(engine, "movmatrix.sync.aligned.m8n8.trans.b16", (words,), "b32", 1)
@@ -237,10 +327,19 @@ def test_a_transposed_matrix_in_registers(engine: str) -> None:
 @pytest.mark.parametrize(
     ("name", "operands"),
     [
+        (
+            "mma.sync.aligned.m8n8k4.row.f32.f16.f16.f32",
+            "{%f0,%f1,%f2,%f3,%f0,%f1,%f2,%f3},{%w0,%w0},{%w1,%w1},{%f0,%f1,%f2,%f3,%f0,%f1,%f2,%f3}",
+        ),
         ("mma.sync.aligned.m16n8k4.row.col.f32.f16.f16.f32", "{%f0,%f1,%f2,%f3},{%w0},{%w1},{%f0,%f1,%f2,%f3}"),
         ("mma.sp.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32", "{%w0,%w1},{%w2,%w3},{%w4,%w5},{%w6,%w7},%w8,0"),
+        (
+            "mma.sync.aligned.m16n8k32.row.col.f32.e3m2.e3m2.f32",
+            "{%f0,%f1,%f2,%f3},{%w0,%w1,%w2,%w3},{%w4,%w5},{%f0,%f1,%f2,%f3}",
+        ),
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "{%w0,%w1},[%at]"),
-        ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8", "[%at],{%w0}"),
+        ("stmatrix.sync.aligned.m16n8.x1.shared.b8", "[%at],{%w0}"),
+        ("ldmatrix.sync.aligned.m8n16.x1.trans.shared.b8x16.b4x16_p64", "{%w0},[%at]"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "%w0,[%at]"),
     ],
 )

@@ -177,6 +177,40 @@ def test_products(engine: str, case: Any, tmp_path: Path) -> None:
     assert np.array_equal(sums, sign * 2 * (a @ b.T)[:, :count])
 
 
+# Kind, types of D, A and B with their numbers, depth, rows, columns, tiles.
+STATIONARY = [
+    ("f16", "f32 f16 f16", (1, 0, 0), 16, 32, 64, Tile(128), Tile(128, 32)),
+    ("f16", "f16 f16 f16", (0, 0, 0), 16, 64, 128, Tile(64), Tile(32)),
+    ("f8f6f4", "f32 e4m3 e5m2", (1, 0, 1), 32, 32, 256, Tile(128), Tile(64)),
+    ("i8", "s32 u8 s8", (2, 0, 1), 32, 128, 64, Tile(64), Tile(128)),
+]
+
+
+@ENGINES
+@pytest.mark.parametrize("case", STATIONARY, ids=lambda case: f"{case[1]} {case[4]} {case[5]}".replace(" ", "."))
+def test_products_where_b_stays(engine: str, case: Any, tmp_path: Path) -> None:
+    """Of m rows, column c lies in lanes from m (c // w) on, where w columns fill all 128 lanes (CuTe, tmem_frg_ws)."""
+    kind, types, numbers, depth, rows, columns, left, right = case
+    total, a_type, b_type = types.split()
+    rng = np.random.default_rng(1)
+    a = rng.integers(0 if "u8" in types else -2, 4, (rows, depth))
+    b = rng.integers(0 if "u8" in types else -2, 4, (columns, depth))
+    a_descriptor, image = left.image(encoded(a_type, a))
+    b_descriptor, b_image = right.image(encoded(b_type, b))
+    mma = f"@%first tcgen05.mma.ws.cta_group::1.kind::{kind}.collector::b1::fill [%tm], %da, %db, %id,"
+    width = columns * rows // 128
+    body = f"""
+mov.b64 %da, {blackwell(a_descriptor)}; mov.b64 %db, {blackwell(b_descriptor + (MIDDLE >> 4))};
+mov.b32 %id, {instruction_descriptor(rows, columns, numbers)}; {mma} 0; {mma} 1; bar.sync 0;
+tcgen05.ld.sync.aligned.32x32b.x{width}.b32 {listed("d", width)}, [%tw]; {stored(width)}
+"""
+    found = run(body, engine, tmp_path, joined(image, b_image))[:, :width]
+    sums: Any = found.astype(np.uint16).view(np.float16) if total == "f16" else np.ascontiguousarray(found)
+    sums = sums if total == "f16" else sums.view(np.float32 if total == "f32" else np.int32)
+    parts = sums.reshape(128 // rows, rows, width).swapaxes(0, 1).reshape(rows, columns)
+    assert np.array_equal(parts, 2 * (a @ b.T))
+
+
 @ENGINES
 def test_scaled_sums_and_lanes_that_keep_theirs(engine: str, tmp_path: Path) -> None:
     descriptor, image = Tile(128).image(encoded("f16", np.ones((128, 16))))
@@ -349,6 +383,11 @@ FAULTS = [
     ("@%all tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tm, 128;", IllegalAddress, "columns 0 to 127"),
     (f"@%all tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned; {ALLOC} 32;", KernelFault, "asks for 32 col"),
     (f"mov.b32 %id, 4; {MMA}", UnsupportedError, "0x00000004"),
+    (
+        f"mov.b32 %id, {instruction_descriptor(64, 96, (1, 0, 0))}; {MMA.replace('mma', 'mma.ws')}",
+        UnsupportedError,
+        "0x",
+    ),
     (f"mov.b32 %id, {WIDE}; add.u32 %tm, %tm, 8; {MMA}", IllegalAddress, "columns 8 to 263"),
     (f"mov.b32 %id, {NARROW}; mov.b64 %da, {1 << 61}; mov.b64 %db, 0; {MMA}", UnsupportedError, "swizzle of 32-byte"),
     (f"mov.b32 %id, {NARROW}; mov.b64 %da, {0x3FFF << 32}; mov.b64 %db, 0; {MMA}", IllegalAddress, "of 49152"),
@@ -363,7 +402,9 @@ def test_faults(engine: str, body: str, error: Any, message: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("instruction", [
-    "tcgen05.mma.ws.cta_group::1.kind::f16 [%tm], %da, %db, %id, 1;",
+    "tcgen05.mma.ws.cta_group::1.kind::f16 [%tm], %da, %db, %id, 1, %da;",
+    "tcgen05.mma.ws.cta_group::2.kind::f16 [%tm], %da, %db, %id, 1;",
+    "tcgen05.mma.ws.sp.cta_group::1.kind::f16 [%tm], %da, %db, [%tm], %id, 1;",
     "tcgen05.mma.sp.cta_group::1.kind::f16 [%tm], %da, %db, [%tm], %id, 1;",
     "tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::4X [%tm], %da, %db, %id, [%tm], [%tm], 1;",
     "tcgen05.shift.cta_group::1.down [%tm];",

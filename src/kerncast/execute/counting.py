@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +37,11 @@ from kerncast.profiles.counts import (
     FP64_FLOPS,
     GLOBAL_BYTES_REQUESTED,
     GLOBAL_BYTES_TOUCHED,
+    GLOBAL_LOAD_REQUESTS,
+    GLOBAL_LOAD_SECTORS,
     GLOBAL_WRITE_REQUESTS,
     GLOBAL_WRITE_SECTORS,
+    INSTRUCTIONS,
     INTEGER_OPS,
     LOCAL_BYTES_REQUESTED,
     OPERATIONS,
@@ -217,8 +221,14 @@ def _flops(ins: Instruction) -> int:
 
 def _in_one_row(counts: BlockCounts) -> BlockCounts:
     """Return the sums over all blocks as those of one."""
+    return _changed(counts, lambda values: values.sum(axis=0, keepdims=True))
+
+
+def _changed(counts: BlockCounts, change: Callable[[PerBlock], PerBlock]) -> BlockCounts:
+    """Return counts with each array of them changed."""
     arrays = {f.name: value for f in fields(counts) if isinstance(value := getattr(counts, f.name), np.ndarray)}
-    return replace(counts, **{name: value.sum(axis=0, keepdims=True) for name, value in arrays.items()})
+    changed: dict[str, Any] = {name: change(value) for name, value in arrays.items()}
+    return replace(counts, **changed)
 
 
 _OPERATION_NAMES = {Operation.STORE: "st", Operation.ATOMIC: "atom", Operation.REDUCTION: "red"}
@@ -402,6 +412,32 @@ def balance(trace: Trace, warps: int) -> Balance | None:
     )
 
 
+#: Relative difference of the busiest block from the mean below which blocks count as alike.
+_ALIKE = 0.01
+#: What is told of the busiest block, beside its arithmetic and its instructions.
+_OF_BUSIEST = (
+    GLOBAL_LOAD_REQUESTS, GLOBAL_LOAD_SECTORS, access_name("global", "ldgsts", "sectors"), GLOBAL_WRITE_REQUESTS,
+    GLOBAL_WRITE_SECTORS, SHARED_REQUESTS,
+)  # fmt: skip
+
+
+def busiest_block(trace: Trace) -> Counts:
+    """Return what the block with the most instructions does; nothing where blocks are alike, or may share work.
+
+    The first block that runs here takes all work of a common queue, which blocks of a GPU share.
+    """
+    work = trace.counts.block_warps @ np.array(trace.cfg.lengths, np.int64)
+    row = int(work.argmax())
+    if work[row] <= (1 + _ALIKE) * work.mean() or trace.sees_other_blocks:
+        return Counts()
+    alone = Sampler((1, 1, 1))
+    alone.pilot()
+    totals = Totals(replace(trace, counts=_changed(trace.counts, lambda values: values[row : row + 1])), alone)
+    accesses = memory_counts(totals, trace, 1).only(_OF_BUSIEST)
+    issued = Counts.of(Origin.EXECUTED, {INSTRUCTIONS: totals.warps(totals.every)[0]})
+    return _work(totals).updated(accesses).updated(issued)
+
+
 #: The counts of operations, by the class of work that they add up.
 _CLASSES = {
     "fp32": FP32_FLOPS, "fp64": FP64_FLOPS, "fp16": FP16_FLOPS, "special": SPECIAL_OPS, "integer": INTEGER_OPS,
@@ -432,6 +468,7 @@ def profile_of(trace: Trace, sampler: Sampler, kernel: CompiledKernel, launch: L
         blocks=basic_blocks(totals),
         lines=source_lines(totals),
         balance=balance(trace, launch.warps_per_block),
+        busiest=busiest_block(trace),
         grid_barriers=grid_barriers(trace) if launch.cooperative else None,
         clusters=cluster_use(trace, sampler, launch),
     )
@@ -497,12 +534,14 @@ def _products(totals: Totals) -> dict[str, Count]:
     for number, ins in enumerate(totals.code):
         product = product_of(ins.modifiers, ins.types) or group_product_of(ins.modifiers, ins.types)
         described = described_product(ins, totals.constants)
-        if ins.opcode.name == "tcgen05.mma" and described is None:
+        if ins.opcode.name.startswith("tcgen05.mma") and described is None:
             return {}  # a count of some of the products would pass for one of all
         if described is not None:  # a thread asks for all of it
             places[number] = names.index(TENSOR_OPS[described.a, described.total])
             by_threads[number] = described.operations
         elif ins.opcode.pipe == "tensor" and product is not None:
+            if (product.kind, product.total) not in TENSOR_OPS:
+                return {}
             places[number] = names.index(TENSOR_OPS[product.kind, product.total])
             by_warps[number] = product.operations
     of_types = indicators(places, len(names))

@@ -370,9 +370,37 @@ def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTra
         trace = trace_of(_recorded_alone(recorder, executed, blocks))
     else:
         trace = _told_by_cluster(recorder, executed, blocks)
-    if executed.setting.launch.cooperative:
-        trace = without_waiting(trace, waiting_blocks(executed.trace.function, executed.trace.cfg))
-    return _within(trace, most_events)
+    return _within(_as_timed(trace, executed), most_events)
+
+
+def _as_timed(trace: SMTrace, executed: Executed) -> SMTrace:
+    """Return a trace without the turns in which blocks of a cooperative launch wait for others."""
+    if not executed.setting.launch.cooperative:
+        return trace
+    return without_waiting(trace, waiting_blocks(executed.trace.function, executed.trace.cfg))
+
+
+def record_clusters(executed: Executed, sms: int, blocks: int, most_events: int) -> tuple[SMTrace, ...]:
+    """Record the clusters of some of the blocks that one of so many SMs gets; returns a trace for each rank.
+
+    Row n of each is of cluster n, with what it tells the others as it is. Raises as ``record_sm``.
+    """
+    _check_length(executed)
+    sampler = executed.sampler
+    count = max(1, min(blocks, -(-sampler.blocks // sms)))
+    places = chain_of(sampler.blocks, sms, count, _middle(executed))
+    members = sampler.members(np.unique(places // sampler.together)).reshape(-1, sampler.together)
+    plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
+    recorder = Recorder(executed.fresh(), plan)
+    recorder.run(members.ravel())
+    recording = recorded_by(recorder, executed)
+    members = members[np.isin(members, recording.block_ids).all(axis=1)]
+    if not len(members):
+        raise BudgetExceededError("one cluster makes more accesses than can be recorded", cure="Use a smaller problem.")
+    traces = [_as_timed(trace_of(recording.only(of_rank)), executed) for of_rank in members.T]
+    ranks = [_within(trace, most_events) for trace in traces]
+    rows = min(len(trace.block_ids) for trace in ranks)
+    return tuple(trace.head(rows) for trace in ranks)
 
 
 def _told_by_cluster(recorder: Recorder, executed: Executed, blocks: Blocks) -> SMTrace:
@@ -677,6 +705,11 @@ class LaunchRecorder:
         """Record so many of the blocks that one of ``sms`` SMs gets, fewer where they make too many events."""
         with _compilable():
             return record_sm(self.executed, sms, blocks, MOST_EVENTS)
+
+    def clusters(self, sms: int, blocks: int) -> tuple[SMTrace, ...]:
+        """Record the clusters of as many blocks, and return a trace for each rank, in the order of clusters."""
+        with _compilable():
+            return record_clusters(self.executed, sms, blocks, MOST_EVENTS)
 
     def block(self, number: int) -> SMTrace:
         """Record one block of the grid."""

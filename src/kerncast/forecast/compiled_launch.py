@@ -23,7 +23,7 @@ from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.models import Case, Estimate, Model, Needs
 from kerncast.models.sm.grid_memory import asks_for_neighbours
-from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, check_roles, plan_of
+from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, have_roles, plan_of
 from kerncast.models.sm.whole_grid import block_far_longer
 from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile
@@ -327,11 +327,14 @@ def _announce_compilation(progress: Progress) -> None:
 def _gathered(profile: KernelProfile, gpu: GPU, recorder: Recorder) -> Execution:
     execution = recorder.execution()
     plan = plan_of(profile, gpu, execution.trace.function.instructions)
-    recorded = recorder.sm_blocks(gpu.sm_count, plan.load.simulated)
-    if profile.clusters is not None and profile.clusters.blocks > 1:
-        check_roles(recorded)
-    blocks = blocks_to_simulate(plan, execution, recorded)
-    sm = SMRecording(recorded, recorder.footprint(), _side_by_side(blocks, recorder))
+    asked = gpu.sm_count, plan.load.simulated
+    traces: tuple[SMTrace, ...] = (recorder.sm_blocks(*asked),)
+    if profile.clusters is not None and profile.clusters.blocks > 1 and have_roles(traces[0]):
+        traces = recorder.clusters(*asked)
+    blocks = blocks_to_simulate(plan, execution, *traces)
+    sm = SMRecording(traces[0], recorder.footprint(), _side_by_side(blocks, recorder))
+    if len(traces) > 1:
+        return replace(execution, sm=replace(sm, ranks=traces), machine=recorder.machine_code())
     kept = None if blocks.plan.grid_blocks == execution.grid_blocks else busy_blocks(execution)
     longest = block_far_longer(execution, blocks.trace, kept)
     if longest is not None:

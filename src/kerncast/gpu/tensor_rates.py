@@ -17,6 +17,9 @@ _FILE = DATA / "instructions" / "tensor_products.csv"
 _ALIKE = {"u8": "s8", "u4": "s4", "e5m2": "e4m3"}
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "s8": 8}
 _HALF_BITS = 16
+_AMPERE = 80
+#: Volta's products by quads in counts of instructions, as ptx.fragments names them too.
+_BY_QUADS = "mma.m8n8k4."
 #: Sums of integers by instructions of groups, in the table.
 _BY_GROUP = "s32 by group"
 #: What each type of A and B is called in tables, in the order of the roofline.
@@ -91,6 +94,8 @@ def rate_in_use(architecture: Architecture, types: tuple[str, str], kinds: Itera
     """
     kinds = list(kinds)
     factor, total = types
+    if architecture.number >= _AMPERE and any(each.startswith(_BY_QUADS) for each in kinds):
+        return None  # what does them is code of shuffles and FMA
     if any(each.startswith(("wgmma", "tcgen05")) for each in kinds):
         return group_rate(architecture, factor)
     alone = tensor_rate(architecture, factor, total)

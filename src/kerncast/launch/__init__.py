@@ -41,7 +41,7 @@ from kerncast.launch.launch import (
 )
 from kerncast.launch.sampling import Sampling
 from kerncast.launch.seen_memory import Memory, Region
-from kerncast.launch.tensor_maps import ADDRESS_PLACE, ELEMENTS, MAP_BYTES, SWIZZLES, TensorTiles, tiles_of
+from kerncast.launch.tensor_maps import ADDRESS_PLACE, ELEMENTS, MAP_BYTES, SWIZZLES, PixelBox, TensorTiles, tiles_of
 
 __all__ = [
     "ADDRESS_PLACE",
@@ -66,6 +66,7 @@ __all__ = [
     "Fill",
     "Launch",
     "Memory",
+    "PixelBox",
     "Reference",
     "Region",
     "Sampling",

@@ -1,5 +1,7 @@
 """Roofline from counters: the slowest of the pipes, the caches and DRAM, all overlapping perfectly."""
 
+import math
+from dataclasses import replace
 from typing import ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
@@ -7,7 +9,7 @@ from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU, rate_in_use
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
-from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile, Origin
+from kerncast.profiles import SECTOR_BYTES, Count, Counts, KernelProfile, Origin
 from kerncast.profiles.counts import (
     FP16_FLOPS,
     FP32_FLOPS,
@@ -17,10 +19,12 @@ from kerncast.profiles.counts import (
     GLOBAL_LOAD_SECTORS,
     GLOBAL_SECTORS_WRITTEN,
     GLOBAL_WRITES,
+    INSTRUCTIONS,
     INTEGER_OPS,
     SHARED_REQUESTS,
     SPECIAL_OPS,
     TENSOR_OPS,
+    Counted,
     access_name,
     dram_bytes_of_launch,
 )
@@ -33,9 +37,10 @@ class Roofline(Model):
     """t = max over resources of (work / sustained rate) + launch.
 
     Resources: FP32, FP64, FP16, special-function and integer lanes, tensor cores at the rate of each type, load/store
-    units and warp issue at the clock asked for; L2 for every sector requested; DRAM for every sector once. Rates inside
-    the SMs count whole rounds of blocks: the busiest SM decides. Unless L2 is cold, a working set that fits it causes
-    no DRAM traffic, where the rate of L2 is known.
+    units and warp issue at the clock asked for; L2 for every sector requested; DRAM for every sector once. Inside the
+    SMs the busiest one decides: it has a whole round of blocks, and all that the busiest block does. Its own path to L2
+    counts, too, where its rate is known. Unless L2 is cold, a working set that fits it causes no DRAM traffic, where
+    the rate of L2 is known.
 
     Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; extended by more ceilings.
     Fails when: latency decides (few warps, long dependency chains), L1 serves much, shared-memory or atomic conflicts
@@ -72,13 +77,10 @@ class Roofline(Model):
 
     def _sm_times(self, profile: KernelProfile, gpu: GPU, caveats: list[Caveat]) -> dict[str, Count]:
         """Return the time of each resource inside the SMs, on the SM with the most blocks."""
-        counts = profile.counts
-        blocks = profile.grid[0] * profile.grid[1] * profile.grid[2]
-        imbalance = -(-blocks // gpu.sm_count) * gpu.sm_count / blocks
+        counts, issued = _paced(profile, gpu.sm_count)
         requests = None
         for count in (counts.get(GLOBAL_LOAD_REQUESTS), counts.first(GLOBAL_WRITES), counts.get(SHARED_REQUESTS)):
             requests = count if requests is None or count is None else requests + count
-        issued = profile.mix.warp_instructions if profile.mix else None
         fp16_rate = gpu.peak_fp16_flops_per_s
         if fp16_rate is None and counts.total((FP16_FLOPS,)).value:
             caveats.append(Caveat.of(CaveatKind.FP16_RATE_OF_FP32))
@@ -95,9 +97,9 @@ class Roofline(Model):
         left_out = [name for name, (count, rate) in resources.items() if count is None or not rate]
         if left_out:
             caveats.append(Caveat.of(CaveatKind.RESOURCES_LEFT_OUT, ", ".join(left_out)))
-        times = {name: count.times(imbalance / rate) for name, (count, rate) in resources.items() if count and rate}
-        products = _tensor_time(profile, gpu)
-        return times if products is None else times | {"tensor": products.times(imbalance)}
+        times = {name: count.times(1 / rate) for name, (count, rate) in resources.items() if count and rate}
+        products = _tensor_time(replace(profile, counts=counts), gpu)
+        return times if products is None else times | {"tensor": products}
 
     def _memory_times(
         self, profile: KernelProfile, gpu: GPU, timing: Timing, caveats: list[Caveat]
@@ -110,16 +112,15 @@ class Roofline(Model):
             caveats.append(Caveat.of(CaveatKind.DRAM_RATE_USUAL))
         dram = needed(dram_bytes_of_launch(counts), "DRAM traffic", profile)
         times = {}
-        loads, stores = counts.get(GLOBAL_LOAD_SECTORS), counts.first(GLOBAL_SECTORS_WRITTEN)
-        if loads is not None and stores is not None:
-            copies = counts.get(_COPIED_SECTORS)  # to shared memory: older code has none
-            sectors = loads + stores if copies is None else loads + stores + copies
+        sectors = _sectors(counts)
+        if sectors is not None:
             if gpu.l2_rate is None:
                 caveats.append(Caveat.of(CaveatKind.L2_RATE_UNKNOWN))
             else:
                 worst = sectors.times(SECTOR_BYTES / gpu.l2_rate.bytes_per_s)
-                once = dram.times(1 / gpu.l2_rate.bytes_per_s)
-                times["l2"] = Count(worst.value, min(once.low, worst.low), worst.high)  # L1 may serve the rest
+                low = min(dram.low / gpu.l2_rate.bytes_per_s, worst.low)  # L1 may serve the rest
+                worst = _longer(worst, _path_time(profile, gpu))
+                times["l2"] = Count(worst.value, low, worst.high)
                 dram = self._left_by_l2(dram, counts.get(GLOBAL_BYTES_TOUCHED), gpu, timing)
         times["dram"] = dram.times(1 / (rate.bytes_per_s if rate else gpu.dram_bytes_per_s))
         return times
@@ -147,6 +148,47 @@ class StaticRoofline(Roofline):
             what = f"{case.profile.kernel} was not counted by its text, as {self.name} asks"
             raise MissingEvidenceError(what, cure="Use --model roofline, or leave --model out.")
         return super().estimate(case, timing)
+
+
+def _paced(profile: KernelProfile, sms: int) -> tuple[Counts, Count | None]:
+    """Return the counts, and the instructions, of a launch all of whose SMs do as much as the busiest one.
+
+    SMs get blocks in turn, so that one has a whole round of them; and it has no less than the busiest block.
+    """
+    blocks, busiest = math.prod(profile.grid), profile.busiest
+    rounds = -(-blocks // sms) * sms / blocks
+    rows = {
+        name: Counted(_longer(row.count.times(rounds), _times(busiest.get(name), sms)), row.origin)
+        for name, row in profile.counts.rows.items()
+    }
+    issued = profile.mix.warp_instructions.times(rounds) if profile.mix else None
+    return Counts(rows), issued and _longer(issued, _times(busiest.get(INSTRUCTIONS), sms))
+
+
+def _times(count: Count | None, factor: float) -> Count | None:
+    return count and count.times(factor)
+
+
+def _longer(one: Count, other: Count | None) -> Count:
+    """Return the larger of two, end by end."""
+    if other is None:
+        return one
+    return Count(max(one.value, other.value), max(one.low, other.low), max(one.high, other.high))
+
+
+def _sectors(counts: Counts) -> Count | None:
+    """Return the sectors of global memory that requests ask for; None where loads or stores are unknown."""
+    loads, stores = counts.get(GLOBAL_LOAD_SECTORS), counts.first(GLOBAL_SECTORS_WRITTEN)
+    copies = counts.get(_COPIED_SECTORS)  # to shared memory: older code has none
+    if loads is None or stores is None:
+        return None
+    return loads + stores if copies is None else loads + stores + copies
+
+
+def _path_time(profile: KernelProfile, gpu: GPU) -> Count | None:
+    """Return how long the busiest SM's own path to L2 takes; None where its rate is unknown."""
+    rate, sectors = gpu.architecture.l2_bytes_per_clock_per_sm, _sectors(_paced(profile, gpu.sm_count)[0])
+    return None if rate is None else _times(sectors, SECTOR_BYTES / (rate * gpu.sm_count * gpu.clock_hz))
 
 
 def _tensor_time(profile: KernelProfile, gpu: GPU) -> Count | None:

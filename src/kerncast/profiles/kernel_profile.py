@@ -1,7 +1,7 @@
 """NOUN KernelProfile: what is known of one launch, each count with its origin and its range."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kerncast.caveats import Caveat
 from kerncast.gpu import GPU
@@ -395,6 +395,9 @@ class KernelProfile:
     lines: tuple[LineCount, ...] = ()
     """lines that ran, in the order of files and lines"""
     balance: Balance | None = None
+    busiest: Counts = field(default_factory=Counts)
+    """counts of the executed block with the most instructions; empty where all do about the same, where blocks may find
+    their work by what others have done, and where nobody counted"""
     warp_states: WarpStates | None = None
     """simulated warp states; None where no GPU was named, or the launch could not be simulated"""
     grid_barriers: int | None = None

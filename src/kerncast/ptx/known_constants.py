@@ -100,7 +100,7 @@ def described_product(ins: Instruction, constants: Constants) -> DescribedProduc
 
     Of a pair of blocks (``cta_group::2``) one thread asks for the product of both.
     """
-    if ins.opcode.name != "tcgen05.mma" or {"sp", "ws"} & set(ins.modifiers):
+    if not ins.opcode.name.startswith("tcgen05.mma") or "sp" in ins.modifiers:
         return None
     named = kind_of(ins.modifiers)
     others = [each for each in ins.operands[3:] if not isinstance(each, Address | Vector)]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from kerncast.ptx.fragments import BY_QUADS, is_by_quads
 from kerncast.ptx.opcodes import COMBINATIONS, Flow, MemoryAccess, Opcode, Trait, opcode_of
 
 _LENGTH = re.compile(r"\d+")
@@ -44,7 +45,7 @@ TYPE_BITS = {
     "b32": 32, "u32": 32, "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64,
     "f64": 64, "b128": 128, "b1": 1, "s4": 4, "u4": 4, "e4m3": 8, "e5m2": 8, "f32x2": 64, "u16x2": 32, "s16x2": 32,
     "u2": 2, "s2": 2, "e4m3x2": 16, "e5m2x2": 16, "e2m3x2": 16, "e3m2x2": 16, "e2m1x2": 8, "ue8m0x2": 16,
-    "e2m1": 4, "ue8m0": 8, "ue4m3": 8,
+    "e2m1": 4, "e2m3": 6, "e3m2": 6, "ue8m0": 8, "ue4m3": 8,
 }  # fmt: skip
 
 #: Bytes of a row of the matrices that ldmatrix and stmatrix move; one lane has the address of each.
@@ -545,4 +546,6 @@ def kind_name(ins: Instruction) -> str:
         return f"{ins.opcode.name}.{ins.space}"
     if ins.opcode.has(Trait.MODE):
         return ".".join((ins.root, *ins.modifiers[:2]))
+    if is_by_quads(ins.modifiers, ins.types):  # which tensor cores have from Volta to Turing only
+        return f"{BY_QUADS}.{ins.type}"
     return f"{ins.opcode.name}.{ins.type}" if ins.type else ins.opcode.name

@@ -252,7 +252,7 @@ cp.async.bulk.wait_group | control | -   | inert await group=bulk pipe=branch re
 cp.async.commit_group | control | -      | inert commit group=copies results=0
 cp.async.wait_group   | control | -      | inert await group=copies results=0
 cp.async.wait_all     | control | -      | inert commit await group=copies results=0
-wgmma.mma_async      | -       | -       | cross_lane lane accumulate described group=products pipe=tensor
+wgmma.mma_async wgmma.mma_async.sp | - | - | cross_lane lane accumulate described group=products pipe=tensor
 wgmma.fence          | control | -       | inert pipe=branch results=0
 wgmma.commit_group   | control | -       | inert commit group=products pipe=branch results=0
 wgmma.wait_group     | control | -       | inert await meet group=products pipe=branch results=0
@@ -262,6 +262,7 @@ tcgen05.ld           | -       | -       | tensor_memory lane pipe=tensor
 tcgen05.st           | -       | -       | tensor_memory pipe=tensor results=0
 tcgen05.cp           | -       | -       | tensor_memory described pipe=tensor results=0
 tcgen05.mma          | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS} {_SCALED_KINDS}
+tcgen05.mma.ws       | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS}
 tcgen05.commit       | control | -       | phase pipe=tensor results=0
 tcgen05.wait::ld tcgen05.wait::st | control | - | inert pipe=tensor results=0
 tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | control | - | inert pipe=tensor results=0
@@ -283,11 +284,14 @@ _CACHE = (
 _EVICT = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
 _ANY = f"b8 u8 s8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 {_INT}"
 _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256"
-_SPARSE = "sync! aligned! row! col! m16n8k8 m16n8k16 m16n8k32 m16n8k64"
+_SPARSE = "sync! aligned! row! col! m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128"
+_F8F6F4 = "e4m3 e5m2 e2m3 e3m2 e2m1"
 _ROWS_OF_8 = "sync! aligned! m8n8! shared shared::cta trans x1 x2 x4"
+_ROWS_OF_16 = "sync! aligned! m8n16! b8x16! shared shared::cta x1 x2 x4"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
-_RANKS, _PAIR = "1d 2d 3d 4d 5d", "multicast::cluster cta_group::1 cta_group::2"
+_IMAGES = "3d 4d 5d"
+_RANKS, _PAIR = f"1d 2d {_IMAGES}", "multicast::cluster cta_group::1 cta_group::2"
 _TELLS = "mbarrier::complete_tx::bytes!"
 _REMOTE = f"relaxed! cluster! shared::cluster! {_TELLS}"
 _AHEAD = "L2::64B L2::128B L2::256B"
@@ -295,11 +299,14 @@ _BLOCK_SCALED = (
     "sync! aligned! row! col! block_scale! m16n8k32 m16n8k64 kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4"
     " scale_vec::1X scale_vec::2X scale_vec::4X"
 )
-_GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256))
+_GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 64, 256))
 _MOVEMENTS = "32x32b 16x64b 16x128b 16x256b 16x32bx2 x1 x2 x4 x8 x16 x32 x64 x128"
 _COPIES = "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4"
 _COLLECTOR = "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard"
 _GROUPS = "cta_group::1 cta_group::2"
+_STATIONARY = _KINDS + "".join(
+    f" collector::b{n}::{use}" for n in range(4) for use in ("fill", "use", "lastuse", "discard")
+)
 _PLAIN = f"{_KINDS} {_COLLECTOR}"
 _SCALED = f"{_SCALED_KINDS} block_scale! block16 block32 scale_vec::1X scale_vec::2X scale_vec::4X {_COLLECTOR}"
 _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
@@ -431,15 +438,20 @@ vote              | pred b32                      | all any uni ballot          
 vote              | pred b32                      | sync! all any uni ballot            | 3 | negated
 match             | b32 b64                       | sync! any                           | 3
 match             | b32 b64                       | sync! all                           | 3 4
+mma               | f16 f32 > f16 > f16 > f16 f32     | sync! aligned! row col m8n8k4!      | 4 | vectors
 mma               | f16 f32 f64 > {_FACTOR} > {_FACTOR} > f16 f32 f64 | sync! aligned! row! col! {_TILES} | 4 | vectors
 mma               | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | sync! aligned! row! col! satfinite {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! and! {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! xor! {_TILES} | 4 | vectors
-mma               | f32 > e4m3 e5m2 e2m1 > e4m3 e5m2 e2m1 > f32 > ue8m0 ue4m3 | {_BLOCK_SCALED} | 8 | vectors
+mma | f16 f32 > {_F8F6F4} > {_F8F6F4} > f16 f32 | sync! aligned! row! col! kind::f8f6f4! m16n8k32! | 4 | vectors
+mma               | f32 > {_F8F6F4} > {_F8F6F4} > f32 > ue8m0 ue4m3 | {_BLOCK_SCALED} | 8 | vectors
 mma.sp mma.sp::ordered_metadata | f16 f32 > {_FACTOR} > {_FACTOR} > f16 f32 | {_SPARSE} | 6 | vectors
-mma.sp mma.sp::ordered_metadata | s32 > s8 u8 > s8 u8 > s32 | {_SPARSE} satfinite | 6 | vectors
+mma.sp::ordered_metadata | f16 f32 > {_F8F6F4} > {_F8F6F4} > f16 f32 | {_SPARSE} kind::f8f6f4! | 6 | vectors
+mma.sp mma.sp::ordered_metadata | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | {_SPARSE} satfinite | 6 | vectors
 wgmma.mma_async   | f16 f32 > {_FACTOR} > {_FACTOR} | sync! aligned! {_GROUP_TILES} | 6 7 8 | vectors
 wgmma.mma_async   | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_GROUP_TILES} | 4 | vectors
+wgmma.mma_async.sp | f16 f32 > {_FACTOR} > {_FACTOR} | sync! aligned! {_GROUP_TILES} | 8 9 10 | vectors
+wgmma.mma_async.sp | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_GROUP_TILES} | 6 | vectors
 wgmma.mma_async   | s32 > b1 > b1                 | sync! aligned! and! popc! {_GROUP_TILES} | 4 | vectors
 wgmma.fence wgmma.commit_group |                  | sync! aligned!                      | 0
 wgmma.wait_group  |                               | sync! aligned!                      | 1
@@ -455,12 +467,17 @@ tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | |          
 tcgen05.cp        |                               | {_GROUPS} {_COPIES}                 | 2 | address 0
 tcgen05.mma       |                               | {_GROUPS} {_PLAIN}                  | 5 6 7 | address 0
 tcgen05.mma       |                               | {_GROUPS} {_PLAIN}                  | 5 6 7 | address 0 1
+tcgen05.mma.ws    |                               | cta_group::1! {_STATIONARY}         | 5 | address 0
+tcgen05.mma.ws    |                               | cta_group::1! {_STATIONARY}         | 5 | address 0 1
 tcgen05.mma       |                               | {_GROUPS} {_SCALED} | 7 | address 0 4 5
 tcgen05.mma       |                               | {_GROUPS} {_SCALED} | 7 | address 0 1 4 5
 setmaxnreg        | u32                           | inc dec sync! aligned!              | 1
 movmatrix         | b16                           | sync! aligned! trans! m8n8!         | 2
 ldmatrix          | b16                           | {_ROWS_OF_8}                        | 2 | address 1
 stmatrix          | b16                           | {_ROWS_OF_8}                        | 2 | address 0
+ldmatrix          |                               | {_ROWS_OF_16} b4x16_p64!            | 2 | address 1
+ldmatrix          |                               | {_ROWS_OF_16} b6x16_p32!            | 2 | address 1
+stmatrix          | b8         | sync! aligned! m16n8! trans! shared shared::cta x1 x2 x4 | 2 | address 0
 cp.async          |                               | ca! shared! global! {_AHEAD}        | 3 4 | address 0 1
 cp.async          |                               | ca! shared::cta! global! {_AHEAD}   | 3 4 | address 0 1
 cp.async          |                               | cg! shared! global! {_AHEAD}        | 3 4 | address 0 1
@@ -476,9 +493,18 @@ cp.reduce.async.bulk | b32 b64                    | and or xor global! shared::c
 cp.async.bulk.tensor | | {_RANKS} tile shared::cluster! global! {_TELLS} {_PAIR} | 3 4 | address 0 1 2
 cp.async.bulk.tensor | | {_RANKS} tile shared::cta! global! {_TELLS} cta_group::1 | 3 | address 0 1 2
 cp.async.bulk.tensor | | {_RANKS} tile global! shared::cta! bulk_group! | 2 | address 0 1
+cp.async.bulk.tensor | | {_IMAGES} im2col! shared::cluster! global! {_TELLS} {_PAIR} | 4 5 | address 0 1 2
+cp.async.bulk.tensor | | {_IMAGES} im2col! shared::cta! global! {_TELLS} cta_group::1 | 4 | address 0 1 2
+cp.async.bulk.tensor | | {_IMAGES} im2col_no_offs! global! shared::cta! bulk_group! | 2 | address 0 1
+cp.async.bulk.tensor | | 2d! tile::gather4! shared::cluster! global! {_TELLS} {_PAIR} | 3 4 | address 0 1 2
+cp.async.bulk.tensor | | 2d! tile::gather4! shared::cta! global! {_TELLS} cta_group::1 | 3 | address 0 1 2
+cp.async.bulk.tensor | | 2d! tile::scatter4! global! shared::cta! bulk_group! | 2 | address 0 1
 cp.reduce.async.bulk.tensor | | {_REDUCES} {_RANKS} tile global! shared::cta! bulk_group! | 2 | address 0 1
+cp.reduce.async.bulk.tensor | | {_REDUCES} {_IMAGES} im2col_no_offs! global! shared::cta! bulk_group! | 2 | address 0 1
 cp.async.bulk.prefetch |                          | L2! global!                         | 2 | address 0
 cp.async.bulk.prefetch.tensor |                   | {_RANKS} L2! global! tile           | 1 | address 0
+cp.async.bulk.prefetch.tensor |                   | 2d! L2! global! tile::gather4!      | 1 | address 0
+cp.async.bulk.prefetch.tensor |                   | {_IMAGES} L2! global! im2col! | 2 | address 0
 cp.async.bulk.commit_group |                      |                                     | 0
 cp.async.bulk.wait_group |                        | read                                | 1
 cp.async.commit_group cp.async.wait_all |         |                                     | 0
@@ -539,13 +565,13 @@ griddepcontrol    |                               | wait launch_dependents      
 # What is refused by name, and why: opcodes, some with the modifier that is refused | what the user is told.
 _REFUSED = """
 wmma | Of wmma the shapes and types of CUDA's mma.h are executed.
-mma.sp | Products of sparse matrices are executed of 8, 16 and 32 bits, but not with kind::f8f6f4 or factors.
-ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m16n8 | Matrices of bytes are not moved.
+mma.sp | Products of sparse matrices are executed of 4 to 32 bits, but not with factors of rows and columns.
+ldmatrix.sync.aligned.m16n16 | Matrices of 16 x 16 bytes are not loaded: the PTX ISA's text leaves their registers open.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
-tensormap cp.async.bulk.tensor.im2col | Asynchronous copies of this kind are not executed yet.
+tensormap | Tensor maps are not changed by kernels.
+cp.async.bulk.tensor | Boxes are copied as tiles and by im2col, tile::gather4 and tile::scatter4, not by im2col::w.
 st.async red.async | They are executed to shared memory of a cluster, with mbarrier::complete_tx::bytes.
-tcgen05 | Not executed are shift, ld.red, and products that are sparse or weight-stationary (sp, ws).
-wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
+tcgen05 | Not executed are shift, ld.red, sparse products (sp) and masks of columns of weight-stationary ones (ws).
 tex.cube tex.acube tex.2dms txq sured suq istypep | Of textures and surfaces tex, tld4, suld.b and sust.b are executed.
 multimem | Memory of several GPUs: not executed yet.
 """

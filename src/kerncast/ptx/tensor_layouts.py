@@ -102,6 +102,8 @@ _FLOATS = {0: "f16", 1: "f32"}
 _SMALL = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
 #: Types of fewer than 8 bits: 16 numbers lie in 16 bytes, whose last ones are not used.
 PADDED = frozenset({"e2m3", "e3m2", "e2m1"})
+#: Bits of numbers that ldmatrix makes bytes of, by the name of their format in memory.
+SHORT_NUMBERS: Mapping[str, int] = {"b4x16_p64": 4, "b6x16_p32": 6}
 #: Kinds by their modifier.
 KINDS: Mapping[str, Kind] = {
     "kind::f16": Kind(16, {0: "f16", 1: "bf16"}, _FLOATS),
@@ -155,30 +157,39 @@ class Shape:
     """type of the scales: ue8m0 or ue4m3"""
     blocks: int
     """blocks that share the product, each with its rows of A and its part of the columns of B: 1 or 2"""
+    is_stationary: bool = False
+    """whether B stays (``.ws``), which takes 32 rows of A as well"""
 
     @property
     def is_folded(self) -> bool:
-        """Whether the second half of the columns of the sums lies below the first: 64 rows in each block of a pair."""
-        return self.blocks > 1 and self.m < LANES
+        """Whether parts of the columns of the sums lie below one another: few rows of a pair, or where B stays."""
+        return (self.blocks > 1 or self.is_stationary) and self.m < LANES
 
     @property
     def columns(self) -> int:
         """Columns of tensor memory that the sums take."""
-        return self.n // 2 if self.is_folded else self.n
+        return self.n * self.m // LANES if self.is_folded else self.n
 
     def places(self) -> tuple[list[int], list[int]]:
         """Return [m] the lane of each row, and [n] how many lanes further each column is, where sums begin at lane 0.
 
-        Source: the layouts A, B, D and F of the data path (PTX ISA 8.8, section 9.7.16.10.5).
+        Source: the layouts A, B and D to G of the data path (PTX ISA 8.8, section 9.7.16.10.5), of which CUTLASS spells
+        out those where B stays (tmem_frg_ws).
         """
-        if self.m == LANES or self.blocks > 1:
+        if self.m == LANES or self.blocks > 1 or self.is_stationary:
             rows = list(range(self.m))
         else:
             rows = [row // 16 * WARP_LANES + row % 16 for row in range(self.m)]
-        return rows, [LANES // 2 * (column // self.columns) for column in range(self.n)]
+        return rows, [self.m * (column // self.columns) for column in range(self.n)]
 
 
-def shape_of(kind: Kind, descriptor: int, blocks: int = 1) -> Shape | None:
+#: Rows of A and columns of B that products have where B stays.
+STATIONARY_ROWS, STATIONARY_COLUMNS = (32, 64, 128), (64, 128, 256)
+#: Modifier of a product where B stays.
+STATIONARY = "ws"
+
+
+def shape_of(kind: Kind, descriptor: int, blocks: int = 1, *, is_stationary: bool = False) -> Shape | None:
     """Return what an instruction descriptor says; None for what is not executed: sparse or unknown.
 
     ``blocks`` share the product.
@@ -189,8 +200,9 @@ def shape_of(kind: Kind, descriptor: int, blocks: int = 1) -> Shape | None:
     m = (128 * (descriptor >> 27 & 3) if scaled else 16 * (descriptor >> 24 & 31)) // blocks
     n = 8 * (descriptor >> 17 & 63)
     turns = bool(descriptor >> 15 & 1), bool(descriptor >> 16 & 1)
-    fits = m == _ROWS_OF_SCALED if scaled else m in {64, 128}
-    is_known = fits and n in range(8 * blocks, 257, 8 * blocks) and not descriptor & 4
+    fits = m == _ROWS_OF_SCALED if scaled else m in (STATIONARY_ROWS if is_stationary else (64, 128))
+    widths = STATIONARY_COLUMNS if is_stationary else range(8 * blocks, 257, 8 * blocks)
+    is_known = fits and n in widths and not descriptor & 4
     if formats[0] is None or formats[1] is None or total is None or not is_known:
         return None
     scale = "ue8m0" if descriptor >> 23 & 1 else "ue4m3"
@@ -202,8 +214,9 @@ def shape_of(kind: Kind, descriptor: int, blocks: int = 1) -> Shape | None:
         return None
     negates = (descriptor >> 13 ^ descriptor >> 14) & 1
     return Shape(
-        m, n, kind.k, formats[0], formats[1], total, bool(negates), turns, bool(descriptor & 8), ids, scale, blocks
-    )
+        m, n, kind.k, formats[0], formats[1], total, bool(negates), turns, bool(descriptor & 8), ids, scale, blocks,
+        is_stationary,
+    )  # fmt: skip
 
 
 #: Factors of one row that fill a word of tensor memory; others than powers of two have no more numbers in common.

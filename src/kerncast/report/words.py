@@ -356,7 +356,7 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.CLUSTERS: (
         "Blocks run in clusters of {subject}. A barrier of a cluster counts {middle:.0f} cycles; {least:.0f} to"
         " {most:.0f} were published, which widens the interval. Accesses to shared memory of other blocks cost what was"
-        " published of the way between SMs; the SMs of those blocks are not simulated."
+        " published of the way between SMs; the SMs of those blocks are simulated where these have different roles."
     ),
     CaveatKind.CACHES_NOT_SIMULATED: "The caches were not simulated: {reason:open}.",
     CaveatKind.WARP_STATES_NOT_SIMULATED: "The states of the warps were not simulated: {reason:open}.",

@@ -121,6 +121,16 @@ class Trace:
     """output of printf in the blocks that ran, in the order of execution; at most 64 KiB"""
 
     @property
+    def sees_other_blocks(self) -> bool:
+        """Whether a block reads what tells of others: an atomic's result, or global memory past L1."""
+        code = self.function.instructions
+        read = frozenset(register.name for ins in code for register in sources_of(ins))
+        telling = {Operation.ATOMIC, Operation.LOAD_UNCACHED}
+        accesses = (ins for ins in code if ins.opcode.access is not None and ins.space in {"global", "generic"})
+        accesses = (ins for ins in accesses if not ins.is_copy)  # these pass L1 for speed
+        return any(operation_of(ins, read) in telling for ins in accesses)
+
+    @property
     def thread_executions(self) -> Counts:
         """[n, instructions] threads that executed each instruction, guards applied."""
         threads = np.repeat(self.counts.block_threads, self.cfg.lengths, axis=1)
@@ -515,6 +525,8 @@ class SMRecording:
     """two blocks with consecutive numbers; None where nothing asks for them, or they cannot run by themselves"""
     longest: SMTrace | None = None
     """longest block of the grid; None where the recorded ones last about as long"""
+    ranks: tuple[SMTrace, ...] = ()
+    """blocks of whole clusters by rank, of which ``blocks`` has the first; empty where no two have different roles"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,12 +554,7 @@ class Execution:
 
         What blocks only write in one another's place changes values, not how much they do.
         """
-        code = self.trace.function.instructions
-        read = frozenset(register.name for ins in code for register in sources_of(ins))
-        telling = {Operation.ATOMIC, Operation.LOAD_UNCACHED}
-        accesses = (ins for ins in code if ins.opcode.access is not None and ins.space in {"global", "generic"})
-        accesses = (ins for ins in accesses if not ins.is_copy)  # these pass L1 for speed
-        return not self.is_independent and any(operation_of(ins, read) in telling for ins in accesses)
+        return not self.is_independent and self.trace.sees_other_blocks
 
     def mean(self, per_block: npt.NDArray[np.float64]) -> float:
         """Return the mean over the grid of values [n] of the blocks that ran."""
@@ -568,6 +575,9 @@ class Recorder(Protocol):
 
     def sm_blocks(self, sms: int, blocks: int) -> SMTrace:
         """Record so many of the blocks that one of ``sms`` SMs gets, fewer where they make too many events."""
+
+    def clusters(self, sms: int, blocks: int) -> tuple[SMTrace, ...]:
+        """Record the clusters of as many blocks, and return a trace for each rank, in the order of clusters."""
 
     def block(self, number: int) -> SMTrace:
         """Record one block of the grid."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kerncast.device.wire import Message
-from kerncast.launch import TensorTiles
+from kerncast.launch import PixelBox, TensorTiles, tiles_of
 from tests.helpers.runtime_libraries import libraries, program
 from tests.helpers.stub_device import OWN_PLACE, StubDevice, run_on
 from tests.unit.device.test_runtime_launches import SCALE
@@ -212,6 +212,20 @@ int main(void) {
   SAY(ENCODE(wide, steps, CU_TENSOR_MAP_INTERLEAVE_NONE));
   SAY(ENCODE(box, two, CU_TENSOR_MAP_INTERLEAVE_NONE));
   SAY(ENCODE(box, steps, CU_TENSOR_MAP_INTERLEAVE_16B));
+  cuuint64_t images[] = {32, 9, 14, 3}, apart[] = {64, 576, 8064};
+  int lower[] = {-1, -2}, upper[] = {-3, 1}, small[] = {-10, 0}, many[] = {-200, 0};
+  cuuint32_t moves[] = {1, 2, 3, 1}, along[] = {1, 1, 1, 2};
+#define COLUMNS(upper, moves, pixels) \
+  cuTensorMapEncodeIm2col(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, (void *)0x100000000200, images, apart, lower, \
+    upper, 16, pixels, moves, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_32B, \
+    CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA)
+  MUST(COLUMNS(upper, moves, 1024));
+  for (unsigned n = 0; n < sizeof map; n++) printf("%02x", ((unsigned char *)&map)[n]);
+  puts("");
+  SAY(COLUMNS(small, moves, 64));
+  SAY(COLUMNS(many, moves, 64));
+  SAY(COLUMNS(upper, along, 64));
+  SAY(COLUMNS(upper, moves, 1025));
 }
 """
 
@@ -221,4 +235,10 @@ def test_tensor_maps_are_coded_as_launch_files_do(tmp_path: Path) -> None:
         ended = run_on(device, program(tmp_path, TENSOR_MAP), libraries())
     words = [line.rsplit(" ", 1)[-1] for line in ended.stdout.splitlines()]
     tiles = TensorTiles("f16", (64, 32, 3), (128, 4096), (32, 16, 1), 64, address=0x100000000200)
-    assert words == [tiles.coded().hex(), "1", "801", "801"], ended.stdout + ended.stderr
+    places = PixelBox((-1, -2), (-3, 1), (2, 3))
+    images = TensorTiles(
+        "bf16", (32, 9, 14, 3), (64, 576, 8064), (16, 1024), 32, fills_nan=True, address=0x100000000200, pixels=places
+    )
+    expected = [tiles.coded().hex(), "1", "801", "801", images.coded().hex(), "1", "1", "1", "1"]
+    assert words == expected, ended.stdout + ended.stderr
+    assert tiles_of(images.coded()) == images

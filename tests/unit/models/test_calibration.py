@@ -399,6 +399,24 @@ def test_a_set_without_a_licence_is_not_fitted(tool: ModuleType) -> None:
     assert "sixteen" not in tool.PROVENANCE
 
 
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_check_draws_the_picture_that_is_asked_for_and_writes_no_factors(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_asked: bool
+) -> None:
+    """``make docs`` draws the reliability beside factors that stay as they are."""
+    scores, picture = tmp_path / "scores.json", tmp_path / "reliability.svg"
+    families = {"vecmat": 1.1, "rodinia": 0.9, "rajaperf": 1.2}
+    scores.write_text(json.dumps([record(of, of, ratio, "k40") for of, ratio in families.items()]), encoding="utf-8")
+    monkeypatch.setattr(tool, "FOLDER", tmp_path / "factors")
+    monkeypatch.setattr(tool, "PICTURE", tmp_path / "never.svg")
+    asked = ["--picture", str(picture)] if is_asked else []
+    monkeypatch.setattr("sys.argv", ["calibrate_interval.py", str(scores), "--check", *asked])
+    tool.main()
+    drawn = {picture} if is_asked else set()
+    assert set(tmp_path.iterdir()) == {scores} | drawn
+    assert all(b"<svg" in path.read_bytes() for path in drawn)
+
+
 def test_programs_give_their_shares(tool: ModuleType) -> None:
     rows = tool.read_programs(tool.PROGRAMS.read_text(encoding="utf-8"))
     assert all(sum(row.shares) == pytest.approx(1) or row.limited_by == tool.UNKNOWN for row in rows)

@@ -1,6 +1,7 @@
 """Operations of tensor cores: counted by type under Nsight Compute's names, and a ceiling of the roofline."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -50,6 +51,52 @@ def test_each_type_has_its_count_and_its_ceiling() -> None:
     gpu = load_gpu("a100-sxm-80gb")  # NVIDIA's data sheet: 312 TFLOP/s and 624 TOPS
     ideal = (halves / 312e12 + whole / 624e12) * gpu.clock_boost_hz / gpu.clock_hz
     assert times(found, gpu)["tensor"] == pytest.approx(ideal, rel=0.01)
+
+
+IDLE = """
+.reg .pred %q; .reg .b32 %b; mov.u32 %b, %ctaid.x; setp.ge.u32 %q, %b, 8; @%q ret;
+"""
+
+
+@pytest.mark.parametrize("grid", [8, 108, 1000])
+def test_eight_blocks_at_work_take_eight_sms(grid: int) -> None:
+    """However many blocks beside them end at once: an SM of the A100 gives 312 TFLOP/s / 108."""
+    text = TEXT.replace("PRODUCTS", HALVES).replace("{\n", "{" + IDLE, 1)
+    found = profile(ptx_kernel(text), launch(grid, 256, d="f32[1] zeros"))
+    of_one = 8 * ROUNDS * 2 * 16 * 8 * 16
+    assert found.counts["sm__ops_path_tensor_src_fp16_dst_fp32.sum"].value == 8 * of_one
+    gpu = load_gpu("a100-sxm-80gb")
+    ideal = of_one / (312e12 / 108) * gpu.clock_boost_hz / gpu.clock_hz
+    assert times(found, gpu)["tensor"] == pytest.approx(ideal, rel=0.01)
+
+
+def test_what_blocks_find_by_a_common_counter_is_no_block_s_own() -> None:
+    """The first block that runs here takes all turns of the loop; on a GPU others are there."""
+    text = """
+.visible .entry k(.param .u64 d) { .reg .pred %p; .reg .b64 %d; .reg .b32 %n; ld.param.u64 %d, [d];
+loop: atom.global.add.u32 %n, [%d], 1; setp.lt.u32 %p, %n, 9999; @%p bra loop; ret; }
+"""
+    found = profile(ptx_kernel(text), launch(8, 32, d="u32[1] zeros"))
+    assert found.balance.longest_over_mean_block > 6
+    assert not found.busiest
+
+
+def test_few_blocks_draw_on_l2_by_their_own_paths() -> None:
+    """64 bytes per clock and SM on the A100, where all of L2 gives more than eight SMs can take."""
+    text = """
+.visible .entry k(.param .u64 d) { .reg .b64 %d, %o; .reg .b32 %n, %t, %b; .reg .pred %p;
+ld.param.u64 %d, [d]; mov.u32 %t, %tid.x; mov.u32 %b, %ctaid.x; mad.lo.u32 %t, %b, 16384, %t;
+mul.wide.u32 %o, %t, 4; add.s64 %d, %d, %o; mov.u32 %n, 0;
+loop: ld.global.u32 %t, [%d]; add.s64 %d, %d, 1024; add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 64; @%p bra loop; ret; }
+"""
+    found = profile(ptx_kernel(text), launch(8, 256, d="u32[131072] zeros"))
+    gpu = load_gpu("a100-sxm-80gb")
+    assert times(found, gpu)["l2"] == pytest.approx(64 * 1024 / 64 / gpu.clock_hz)
+    wider = replace(gpu, architecture=replace(gpu.architecture, l2_bytes_per_clock_per_sm=128.0))
+    assert gpu.l2_rate is not None
+    assert times(found, wider)["l2"] == pytest.approx(
+        max(64 * 1024 / 128 / gpu.clock_hz, 2**19 / gpu.l2_rate.bytes_per_s)
+    )
 
 
 def test_a_type_without_a_rate_is_refused() -> None:

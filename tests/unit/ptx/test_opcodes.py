@@ -102,9 +102,11 @@ def test_facts_of_the_isa() -> None:
         "membar", "fence", "barrier.cluster.arrive", "barrier.cluster.wait"
     }  # fmt: skip
     exchanging = {name for name, each in OPCODES.items() if each.has(Trait.CROSS_LANE)}
-    products = {"mma", "mma.sp", "mma.sp::ordered_metadata", "movmatrix", "wgmma.mma_async"}
+    products = {"mma", "mma.sp", "mma.sp::ordered_metadata", "movmatrix", "wgmma.mma_async", "wgmma.mma_async.sp"}
     assert exchanging == {"shfl", "vote", "match", "activemask", "elect", "redux"} | products
-    assert {name for name, each in OPCODES.items() if each.has(Trait.ACCUMULATE)} == {"wgmma.mma_async"}
+    assert {name for name, each in OPCODES.items() if each.has(Trait.ACCUMULATE)} == {
+        "wgmma.mma_async", "wgmma.mma_async.sp"
+    }  # fmt: skip
     assert opcode_of("fma").flops == opcode_of("mad").flops == 2
     assert opcode_of("red").access is MemoryAccess.REDUCTION
     assert not opcode_of("red").has_result

@@ -579,7 +579,8 @@ PER_THREAD(cuMemsetD2D32Async, ptsz);
 
 /* --- tensor maps --- */
 
-enum { KC_MAP_MAGIC = 0x314D544B, KC_MOST_RANK = 5, KC_MOST_BOX = 256, KC_LAST_TYPE = CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ };
+enum { KC_MAP_MAGIC = 0x314D544B, KC_MOST_RANK = 5, KC_MOST_BOX = 256, KC_MOST_PIXELS = 1024, KC_MOST_STEP = 8,
+       KC_LAST_TYPE = CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ };
 
 /* The coding of launch/tensor_maps.py: NVIDIA's own is not documented. */
 typedef struct {
@@ -587,17 +588,22 @@ typedef struct {
   uint8_t type, rank, swizzle, fills_nan;
   uint64_t address, strides[KC_MOST_RANK - 1];
   uint32_t extents[KC_MOST_RANK], box[KC_MOST_RANK];
+  uint8_t is_of_images, steps[KC_MOST_RANK - 2];
+  int16_t lower[KC_MOST_RANK - 2], upper[KC_MOST_RANK - 2];
 } kc_tensor_map;
 
 static int fill_map(kc_tensor_map *map, const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *box) {
   static const int bytes_of[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+  bool is_of_images = map->is_of_images;
   unsigned row = box[0] * bytes_of[map->type];
   bool is_good = row % 16 == 0 && map->address % 16 == 0 && (!map->swizzle || row <= 16u << map->swizzle);
   for (int axis = 0; axis < KC_MOST_RANK; axis++) {
-    bool is_used = axis < map->rank;
+    bool is_used = axis < map->rank, is_in_box = axis < (is_of_images ? 2 : map->rank);
+    unsigned most = is_of_images && axis ? KC_MOST_PIXELS : KC_MOST_BOX;
     map->extents[axis] = is_used ? (uint32_t)extents[axis] : 1;
-    map->box[axis] = is_used ? box[axis] : 1;
-    if (is_used) is_good &= extents[axis] > 0 && extents[axis] < 1ull << 32 && box[axis] > 0 && box[axis] <= KC_MOST_BOX;
+    map->box[axis] = is_in_box ? box[axis] : 1;
+    if (is_used) is_good &= extents[axis] > 0 && extents[axis] < 1ull << 32;
+    if (is_in_box) is_good &= box[axis] > 0 && box[axis] <= most;
     if (axis + 1 < map->rank) {
       map->strides[axis] = strides[axis];
       is_good &= strides[axis] % 16 == 0 && strides[axis] < 1ull << 40;
@@ -624,6 +630,45 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *place, CUtensorMapDataType type, cu
   map.fills_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
   map.address = (uint64_t)(uintptr_t)address;
   int error = fill_map(&map, extents, strides, box);
+  memset(place, 0, sizeof *place);
+  if (!error) memcpy(place, &map, sizeof map);
+  ANSWER(error);
+}
+
+/* The corners of the places of a filter, which the driver takes in the order of dimensions: W, H, D (as CUTLASS gives
+   them). */
+static int fill_places(kc_tensor_map *map, const int *lower, const int *upper, const cuuint32_t *steps) {
+  int count = map->rank - 2, most = count == 1 ? 1 << 15 : count == 2 ? 1 << 7 : 1 << 4;
+  bool is_good = steps[map->rank - 1] == 1;
+  for (int axis = 0; axis < count; axis++) {
+    map->lower[axis] = (int16_t)lower[axis];
+    map->upper[axis] = (int16_t)upper[axis];
+    map->steps[axis] = (uint8_t)steps[axis + 1];
+    is_good &= lower[axis] >= -most && lower[axis] < most && upper[axis] >= -most && upper[axis] < most;
+    is_good &= steps[axis + 1] >= 1 && steps[axis + 1] <= KC_MOST_STEP;
+    is_good &= (int64_t)map->extents[axis + 1] - 1 + upper[axis] >= lower[axis];
+  }
+  return is_good ? KC_OK : KC_INVALID_VALUE;
+}
+
+CUresult cuTensorMapEncodeIm2col(CUtensorMap *place, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                                 const cuuint64_t *extents, const cuuint64_t *strides, const int *lower,
+                                 const int *upper, cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *steps,
+                                 CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  (void)promotion;
+  bool is_there = place && extents && strides && lower && upper && steps && rank >= 3 && rank <= KC_MOST_RANK;
+  if (!is_there) ANSWER(KC_INVALID_VALUE);
+  if (interleave) ANSWER(kc_missing("cuTensorMapEncodeIm2col with interleaved elements"));
+  if ((unsigned)type > KC_LAST_TYPE || (unsigned)swizzle > CU_TENSOR_MAP_SWIZZLE_128B)
+    ANSWER(kc_missing("cuTensorMapEncodeIm2col with types or swizzles of Blackwell"));
+  kc_tensor_map map = {.magic = KC_MAP_MAGIC, .type = (uint8_t)type, .rank = (uint8_t)rank, .is_of_images = 1};
+  map.swizzle = (uint8_t)swizzle;
+  map.fills_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+  map.address = (uint64_t)(uintptr_t)address;
+  cuuint32_t box[] = {channels, pixels};
+  int error = fill_map(&map, extents, strides, box);
+  if (!error) error = fill_places(&map, lower, upper, steps);
   memset(place, 0, sizeof *place);
   if (!error) memcpy(place, &map, sizeof map);
   ANSWER(error);

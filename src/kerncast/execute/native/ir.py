@@ -449,7 +449,8 @@ WORKER = np.dtype(
     [
         ("staged", "u1", 1024),  # what a load found, or a store is to write
         ("merged", "u1", 1024),  # what a load found in several state spaces
-        ("tile", "u1", 16896),  # registers of a product of four warps: up to 128 of its sums, and 4 of A
+        # registers of a product of four warps: up to 128 of its sums, 4 of A, and one of the metadata of a sparse A
+        ("tile", "u1", 17024),
         ("offsets", "u8", 32),
         ("trash", "u1", 64),  # where lanes read and write that are switched off
         ("grid", "u4", 4),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.reference.matrix_products import decoded, gathered, multiplied, spread
+from kerncast.execute.reference.matrix_products import decoded, gathered, multiplied, spread, spread_out
 from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.threads import Index
 from kerncast.execute.setup.tensor_faults import tensor_fault
@@ -21,6 +21,7 @@ AnyArray = npt.NDArray[Any]
 _GROUP_WARPS, _WARP_ROWS, _ROW_BYTES = 4, 16, 32
 #: Bytes after which the pattern of a swizzle goes on one row further down, by the number in a descriptor.
 _WIDTHS = (16, 128, 64, 32)
+_NARROWEST = 3
 _MINUS_ONE = {-1, 2**32 - 1, 2**64 - 1}
 
 
@@ -29,7 +30,8 @@ def multiply(memory: Memory, ins: Instruction, active: Index) -> None:
     threads = memory.threads
     product = group_product_of(ins.modifiers, ins.types)
     assert product is not None, ins.name
-    totals, left, right, adds, *constants = ins.operands
+    totals, left, right, *others = ins.operands
+    metadata, (adds, *constants) = (others[:2], others[2:]) if product.is_sparse else ([], others)
     warps, first = np.unique(threads.warp[active], return_index=True)
     leaders = active[first]
     signs, turns = _settings(constants)
@@ -41,18 +43,24 @@ def multiply(memory: Memory, ins: Instruction, active: Index) -> None:
     for leader, first_row in zip(leaders.tolist(), own.tolist(), strict=True):  # a fault is that of the first warp
         rows = np.arange(first_row, first_row + _WARP_ROWS)
         is_given = isinstance(left, Vector)
-        a_tile = None if is_given else _tile(memory, (ins, left, product.a), leader, rows, turns[0])
-        pairs.append((a_tile, _tile(memory, (ins, right, product.b), leader, everything, turns[1])))
+        a_tile = None if is_given else _tile(memory, (ins, left, product.a), leader, (rows, 0), turns[0])
+        starts = (0, _ROW_BYTES) if product.is_sparse else (0,)
+        parts = [_tile(memory, (ins, right, product.b), leader, (everything, first), turns[1]) for first in starts]
+        pairs.append((a_tile, np.concatenate(parts, axis=1)))
     b = np.stack([b_tile for _, b_tile in pairs])
     if isinstance(left, Vector):
-        shape = (product.m, product.k)
+        shape = (product.m, product.length)
         a = gathered(threads, left, warps, (product.a, shape, product.per_register, product.place_in_a))
     else:
         a = np.stack([a_tile for a_tile, _ in pairs if a_tile is not None])
     shape = (product.m, product.n)
     c = gathered(threads, totals, warps, (product.total, shape, product.per_total, product.place_in_total))
     c = np.where(threads.values(adds, "pred", leaders)[:, None, None], c, np.zeros_like(c))
-    result = multiplied(ins.modifiers, product, -a if signs[0] else a, (-b if signs[1] else b).swapaxes(1, 2), c)
+    held = None
+    if product.is_sparse:
+        a, held = spread_out(threads, metadata, (product, warps), a)
+    factors = -a if signs[0] else a, (-b if signs[1] else b).swapaxes(1, 2)
+    result = multiplied(ins.modifiers, product, factors, c, held)
     spread(threads, totals, (product, result), active)
 
 
@@ -64,16 +72,19 @@ def _settings(constants: list[Operand]) -> tuple[list[bool], list[bool]]:
 
 
 def _tile(
-    memory: Memory, what: tuple[Instruction, Operand, str], leader: int, rows: Index, is_turned: bool
+    memory: Memory, what: tuple[Instruction, Operand, str], leader: int, where: tuple[Index, int], is_turned: bool
 ) -> AnyArray:
-    """Return [rows, k] the numbers that the descriptor of a leading lane describes."""
+    """Return [rows, k] numbers that the descriptor of a leading lane describes: of rows, from a byte in them on."""
+    rows, first = where
     ins, operand, name = what
     threads = memory.threads
     descriptor = int(threads.values(operand, "u64", np.array([leader]))[0])
     place = threads.describe(leader), ins.where or threads.program.function.name
     if descriptor >> 49 & 7:
         raise tensor_fault("descriptor", ins, place, descriptor)
-    addresses = addresses_of(descriptor, rows, is_turned=is_turned)
+    if first and descriptor >> 62 == _NARROWEST and not is_turned:  # rows of 64 bytes do not fit into its pattern
+        raise tensor_fault("swizzle", ins, place, descriptor)
+    addresses = addresses_of(descriptor, rows, is_turned=is_turned, first=first)
     outside = first_outside(addresses, memory.shared_bytes)
     if outside is not None:
         raise tensor_fault("tile", ins, place, outside, memory.shared_bytes)
@@ -88,11 +99,14 @@ def first_outside(addresses: Index, size: int) -> int | None:
     return int(bad[0]) & -16 if len(bad) else None
 
 
-def addresses_of(descriptor: int, rows: Index, *, is_turned: bool, size: int = 2) -> Index:
-    """Return [rows, 32] the address of each byte of these rows in shared memory; size is that of a turned number."""
+def addresses_of(descriptor: int, rows: Index, *, is_turned: bool, size: int = 2, first: int = 0) -> Index:
+    """Return [rows, 32] the address of each byte of these rows in shared memory; size is that of a turned number.
+
+    ``first`` is the first of these bytes in a longer row.
+    """
     start, leading, stride = ((descriptor >> shift & 0x3FFF) * 16 for shift in (0, 16, 32))
     width = _WIDTHS[descriptor >> 62]
-    row, byte = rows[:, None], np.arange(_ROW_BYTES)
+    row, byte = rows[:, None], first + np.arange(_ROW_BYTES)
     if not is_turned:
         along = byte % 16 + byte // 16 * leading if width == 16 else byte
         plain = start + row // 8 * stride + row % 8 * width + along

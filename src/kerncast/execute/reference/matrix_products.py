@@ -1,6 +1,6 @@
 """Products of matrices by tensor cores, over whole matrices gathered from the registers of each warp."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product as pairs
@@ -28,30 +28,41 @@ def multiply(threads: Threads, ins: Instruction, active: Index) -> None:
     assert product is not None, ins.name
     places = {"a": product.place_in_a, "b": product.place_in_b, "c": product.place_in_total}
     per = {"a": product.per_register, "b": product.per_register, "c": product.per_total}
-    shapes = {"a": (product.m, product.length), "b": (product.k, product.n), "c": (product.m, product.n)}
+    m, k = product.m * product.count, product.k * product.count
+    shapes = {"a": (m, product.length), "b": (k, product.n), "c": (m, product.n)}
     types = {"a": product.a, "b": product.b, "c": product.total}
     warps = np.unique(threads.warp[active])
     whole = {
         name: gathered(threads, operand, warps, (types[name], shapes[name], per[name], places[name]))
         for name, operand in zip("abc", ins.operands[1:4], strict=True)
     }
+    held = None
     if product.is_sparse:
-        whole["a"] = _spread_out(threads, ins, (product, warps), whole["a"])
+        whole["a"], held = spread_out(threads, ins.operands[4:6], (product, warps), whole["a"])
     if product.scales:
         result = _scaled(threads, ins, (product, warps), whole)
     else:
-        result = multiplied(ins.modifiers, product, whole["a"], whole["b"], whole["c"])
+        apart = {name: each.reshape(-1, each.shape[1] // product.count, each.shape[2]) for name, each in whole.items()}
+        result = multiplied(ins.modifiers, product, (apart["a"], apart["b"]), apart["c"], held).reshape(
+            whole["c"].shape
+        )
     spread(threads, ins.operands[0], (product, result), active)
 
 
-def _spread_out(threads: Threads, ins: Instruction, what: tuple[Product, Index], held: AnyArray) -> AnyArray:
-    """Return [warps, m, k] a sparse A with its zeros, where metadata say which numbers it holds."""
+def spread_out(
+    threads: Threads, operands: Sequence[Operand], what: tuple[Product, Index], held: AnyArray
+) -> tuple[AnyArray, AnyArray]:
+    """Return [warps, m, k] a sparse A with its zeros, and which numbers it holds, as metadata say.
+
+    The operands are the word of metadata and what selects the lanes that have some.
+    """
     product, warps = what
-    words, selector = ins.operands[4:]
+    words, selector = operands
     first = product.lanes_of_metadata * int(threads.values(selector, "b32", warps[:1] * WARP_LANES)[0])
     everyone = (warps[:, None] * WARP_LANES + np.arange(WARP_LANES)).ravel()
     metadata = threads.values(_listed(words)[0], "b32", everyone).reshape(-1, WARP_LANES)
     whole = np.zeros((len(warps), product.m, product.k), held.dtype)
+    is_held = np.zeros(whole.shape, np.bool_)
     own = np.arange(len(warps))
     for row, number in pairs(range(product.m), range(product.length)):
         lane, bit = product.place_of_metadata(row, number)
@@ -59,9 +70,11 @@ def _spread_out(threads: Threads, ins: Instruction, what: tuple[Product, Index],
         if product.a == "tf32":  # the halves of a number: 0b0100 is the first one, 0b1110 the second one
             place = 2 * number + (code >> np.uint32(1) & np.uint32(1))
         else:
-            place = 4 * (number // 2) + (code & np.uint32(3))
+            per = product.per_code
+            place = np.uint32(per) * (4 * (number // per // 2) + (code & np.uint32(3))) + number % per
         whole[own, row, place.astype(np.int64)] += held[:, row, number]
-    return whole
+        is_held[own, row, place.astype(np.int64)] = True
+    return whole, is_held
 
 
 def _scaled(threads: Threads, ins: Instruction, what: tuple[Product, Index], whole: dict[str, AnyArray]) -> AnyArray:
@@ -81,7 +94,7 @@ def _scaled(threads: Threads, ins: Instruction, what: tuple[Product, Index], who
     for number in range(product.scales):
         part = slice(length * number, length * (number + 1))
         some = replace(product, k=length)
-        sums = multiplied((), some, whole["a"][:, :, part], whole["b"][:, part], np.zeros_like(whole["c"]))
+        sums = multiplied((), some, (whole["a"][:, :, part], whole["b"][:, part]), np.zeros_like(whole["c"]))
         total += sums.astype(np.float64) * in_a[:, :, None, number] * in_b[:, None, :, number]
     rounded: AnyArray = total.astype(np.float32)
     return rounded
@@ -141,8 +154,15 @@ def _totals(product: Product) -> AnyArray:
     return np.array(found).reshape(*shape, 2)
 
 
-def multiplied(modes: Collection[str], product: Product, a: AnyArray, b: AnyArray, c: AnyArray) -> AnyArray:
-    """Return [warps, m, n] sums of the products of A and B, and C."""
+def multiplied(
+    modes: Collection[str],
+    product: Product,
+    factors: tuple[AnyArray, AnyArray],
+    c: AnyArray,
+    held: AnyArray | None = None,
+) -> AnyArray:
+    """Return [warps, m, n] sums of the products of A and B, and C; held: [warps, m, k] what a sparse A has."""
+    a, b = factors
     if product.total == "s32":
         if product.a == "b1":
             both = a[:, :, :, None] & b[:, None] if "and" in modes else a[:, :, :, None] ^ b[:, None]
@@ -162,7 +182,8 @@ def multiplied(modes: Collection[str], product: Product, a: AnyArray, b: AnyArra
         if product.total == "f64":
             total = floats.fma64(left, right, total.ravel()).reshape(shape)
         else:
-            total = floats.fma32(left, right, total.ravel(), "rn").reshape(shape)
+            found = floats.fma32(left, right, total.ravel(), "rn").reshape(shape)
+            total = found if held is None else np.where(held[:, :, k, None], found, total)
     sums: AnyArray = total.astype(np.float16) if product.total == "f16" else total
     return sums
 
@@ -175,6 +196,10 @@ def decoded(name: str, raw: AnyArray) -> AnyArray:
         kind = {"f64": np.float64, "s32": np.int32}.get(name, np.float32)
         values: AnyArray = raw.view(kind)[..., None]
         return values.astype(np.int64) if name == "s32" else values
+    if name == "e2m1_8":
+        name, raw = "e2m1", raw >> np.uint32(2)
+        parts = (raw[..., None] >> np.arange(0, 32, 8, dtype=np.uint32)) & np.uint32(15)
+        return np.asarray(_bytes(name)[parts])
     width = {"b1": 1, "bf16": 16, "f16": 16, "e2m1": 4}.get(name) or (8 if name.startswith("e") else int(name[1:]))
     shifts = np.arange(0, 32, width, dtype=np.uint32)
     parts = (raw[..., None] >> shifts) & np.uint32((1 << width) - 1)
@@ -183,6 +208,8 @@ def decoded(name: str, raw: AnyArray) -> AnyArray:
         return values.astype(np.float32)
     if name == "bf16":
         return np.asarray((parts << np.uint32(16)).view(np.float32))
+    if name in {"e2m3", "e3m2"}:  # the two highest bits of the byte have no meaning
+        parts = parts & np.uint32(63)
     if name.startswith("e"):
         return np.asarray(_bytes(name)[parts])
     numbers = parts.astype(np.int64)
@@ -191,9 +218,9 @@ def decoded(name: str, raw: AnyArray) -> AnyArray:
 
 @cache
 def _bytes(name: str) -> AnyArray:
-    """Return the values of a type of 8 or 4 bits.
+    """Return the values of a type of 8, 6 or 4 bits.
 
-    Source: OCP 8-bit Floating Point Specification 1.0, table 1; OCP Microscaling Formats 1.0, table 5 (E2M1).
+    Source: OCP 8-bit Floating Point Specification 1.0, table 1; OCP Microscaling Formats 1.0, section 5.3.
     """
     mantissa_bits = int(name[3])
     size = 1 << int(name[1]) + mantissa_bits

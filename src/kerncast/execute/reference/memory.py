@@ -26,6 +26,7 @@ from kerncast.execute.setup.layout import DTYPES, as_type, raw_dtype, to_registe
 from kerncast.execute.setup.tensor_copies import BlockMemory, Moved, moves
 from kerncast.execute.setup.textures import OBJECT_BYTES, TextureObject, object_fault
 from kerncast.ptx import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Trait, Vector
+from kerncast.ptx.tensor_layouts import SHORT_NUMBERS
 
 # Atomic updates of memory: threads that meet at one address take turns in lane order.
 #
@@ -223,8 +224,11 @@ class Memory:
         for part in parts:
             places = part.offsets[:, None] + np.arange(part.size)
             rows[warps[part.threads], lanes[part.threads]] = part.data[places]
+        for width in (SHORT_NUMBERS[m] for m in ins.modifiers if m in SHORT_NUMBERS):
+            bits = np.unpackbits(rows, axis=2, bitorder="little")[:, :, : 16 * width]
+            rows = np.packbits(bits.reshape(-1, 32, 16, width), axis=3, bitorder="little")[..., 0]
         for position, element in enumerate(elements):
-            matrix = rows[:, 8 * position : 8 * position + 8].view(np.uint16)
+            matrix = np.ascontiguousarray(rows[:, 8 * position : 8 * position + 8]).view(np.uint16)
             if "trans" in ins.modifiers:
                 matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
             words = np.ascontiguousarray(matrix).view(np.uint32).reshape(-1, 32)
@@ -242,8 +246,11 @@ class Memory:
         words = np.zeros((len(elements), self.threads.warps, 32), np.uint32)
         for position, element in enumerate(elements):
             words[position, warps[threads], lanes[threads]] = self.threads.values(element, "b32", threads)
-        matrices = words.view(np.uint16).reshape(len(elements), -1, 8, 8)
-        if "trans" in ins.modifiers:
+        matrices: AnyArray = words.view(np.uint16).reshape(len(elements), -1, 8, 8)
+        if "m16n8" in ins.modifiers:  # a lane 4 g + t has columns 2 t and 2 t + 1 of rows g and g + 8
+            held = words.view(np.uint8).reshape(len(elements), -1, 8, 4, 2, 2)
+            matrices = np.ascontiguousarray(held.transpose(0, 1, 3, 5, 4, 2)).reshape(len(elements), -1, 8, 16)
+        elif "trans" in ins.modifiers:
             matrices = matrices.swapaxes(2, 3)
         rows = np.ascontiguousarray(matrices).view(np.uint8)
         for part in parts:
@@ -336,6 +343,8 @@ class Memory:
             if isinstance(operand, Address):
                 coordinates = (self.threads.values(each, "u32", threads) for each in operand.coordinates)
                 leaves.append([self.addresses(operand, threads), *coordinates])
+            elif isinstance(operand, Vector):
+                leaves.append([self.threads.values(each, "u16", threads) for each in operand.elements])
             else:
                 leaves.append([self.threads.values(operand, "u32", threads)])
         found = []

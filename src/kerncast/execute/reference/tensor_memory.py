@@ -24,6 +24,7 @@ from kerncast.ptx.tensor_layouts import (
     LANES,
     PADDED,
     PAIR,
+    STATIONARY,
     Kind,
     Shape,
     kind_of,
@@ -62,7 +63,7 @@ class TensorMemory:
             case "cp":
                 for thread in active:
                     self._copy(ins, thread)
-            case "mma":
+            case "mma" | "mma.ws":
                 for thread in active:
                     self._multiply(ins, thread)
         return []
@@ -222,11 +223,11 @@ class TensorMemory:
         kind, (d, a, b, word, *_) = kind_of(ins.modifiers), ins.operands
         assert kind is not None, ins.name
         blocks = self._blocks(ins, thread)
-        shape = shape_of(kind, self._one(word, thread), len(blocks))
+        shape = shape_of(kind, self._one(word, thread), len(blocks), is_stationary=STATIONARY in ins.modifiers)
         if shape is None or (isinstance(a, Address) and (shape.is_folded or shape.a in PADDED)):
             raise self._fault("format", ins, thread, self._one(word, thread))
         base = self._one(d, thread) >> 16
-        if base not in ({0} if shape.m == _WHOLE or len(blocks) > 1 else {0, 16}):
+        if base not in ({0} if shape.m == _WHOLE or len(blocks) > 1 or shape.is_stationary else {0, 16}):
             raise self._fault("lanes", ins, thread, base)
         self._columns(ins, thread, self._one(d, thread), shape.columns)
         size = shape.turns[1] * 32 // shape.k
@@ -256,7 +257,7 @@ class TensorMemory:
         if kind.is_scaled:
             result = total + self._scaled(ins, thread, (shape, kind, block), (factors, second))
         else:
-            result = multiplied(modes, product, factors[None], second[None], total[None])[0]
+            result = multiplied(modes, product, (factors[None], second[None]), total[None])[0]
         bits = result.view(np.uint16) if shape.total == "f16" else result.view(np.uint32)
         kept = self._kept(ins, thread, number)[lanes]
         self._words[block][lanes, columns] = np.where(kept, before, bits.astype(np.uint32))
@@ -308,7 +309,7 @@ class TensorMemory:
             part = slice(length * number, length * (number + 1))
             product = Product(shape.m, shape.n, length, shape.a, shape.b, "f32")
             both = matrices[0][None, :, part], matrices[1][None, part]
-            sums = multiplied((), product, *both, np.zeros((1, shape.m, shape.n), np.float32))[0]
+            sums = multiplied((), product, both, np.zeros((1, shape.m, shape.n), np.float32))[0]
             total = total + sums * factors[0][:, number, None] * factors[1][None, :, number]
         return total
 

@@ -29,7 +29,7 @@ from kerncast.ptx import (
     Trait,
     Vector,
 )
-from kerncast.ptx.fragments import group_product_of, product_of
+from kerncast.ptx.fragments import Product, group_product_of, product_of
 from kerncast.ptx.opcodes import FORMS, WHY_REFUSED, Form
 from kerncast.ptx.tensor_layouts import COPIES, MOVEMENTS, PAIR, Kind, kind_of, movement_of
 
@@ -148,10 +148,15 @@ def _has_fragments(ins: Instruction) -> bool:
     in_a, in_b, in_total = product.registers
     factors = [1, 2, 1, 2] if product.scales else []
     if product.is_sparse:
-        selector, factors = ins.operands[5], [1, 1]
-        if not isinstance(selector, Immediate) or selector.value not in range(4 // product.lanes_of_metadata):
+        factors = [1, 1]
+        if not _selects(ins.operands[5], product):
             return False
     return [len(each) for each in lists] == [in_total, in_a, in_b, in_total, *factors]
+
+
+def _selects(selector: Operand, product: Product) -> bool:
+    """Return whether an operand says which lanes hold the metadata of a sparse A."""
+    return isinstance(selector, Immediate) and selector.value in range(4 // product.lanes_of_metadata)
 
 
 def _copies(ins: Instruction) -> bool:
@@ -199,7 +204,12 @@ def _describes_tiles(ins: Instruction) -> bool:
     product = group_product_of(ins.modifiers, ins.types)
     if product is None:
         return False
-    totals, a, b, adds, *constants = ins.operands
+    totals, a, b, *others = ins.operands
+    if product.is_sparse:
+        words, selector, *others = others
+        if not (_are_registers((words,), 32, 1) and _selects(selector, product)):
+            return False
+    adds, *constants = others
     in_a, _, in_total = product.registers
     is_given = isinstance(a, Vector)
     turns = (1 if is_given else 2) if TYPE_BITS[product.a] == 16 else 0
@@ -250,7 +260,7 @@ def _fits_tensor_memory(ins: Instruction) -> bool:
     if ins.opcode.name == "tcgen05.cp":
         key = tuple(m for m in ins.details if not m.startswith("cta_group"))
         return key in COPIES and _are_registers((ins.operands[1],), 64, 1)
-    return ins.opcode.name != "tcgen05.mma" or _fits_tensor_product(ins)
+    return not ins.opcode.name.startswith("tcgen05.mma") or _fits_tensor_product(ins)
 
 
 def _fits_tensor_product(ins: Instruction) -> bool:
@@ -295,6 +305,10 @@ def check_supported(function: Function) -> None:
         _check_specials(instruction, function)
 
 
+#: Modifiers of A and of B, which may be the same.
+_OF_EACH = frozenset({"row", "col"})
+
+
 def is_covered(ins: Instruction) -> bool:
     """Return whether an instruction has a form that is executed."""
     return any(_fits(ins, form) for form in FORMS.get(ins.opcode.name, ()))
@@ -311,7 +325,7 @@ def _fits(ins: Instruction, form: Form) -> bool:
         and all(given in allowed for given, allowed in zip(ins.types, form.types, strict=True))
         and form.modifiers.issuperset(others)
         and form.needed.issubset(others)
-        and len(set(others)) == len(others)
+        and all(others.count(m) == 1 or m in _OF_EACH for m in others)
         and len(ins.operands) in form.operands
         and (not ins.opcode.one_of or not ins.opcode.one_of.isdisjoint(others))
         and all(_is_operand(ins, form, position) for position in range(len(ins.operands)))
@@ -364,11 +378,18 @@ def _names_box(ins: Instruction) -> bool:
     ranks = [int(m[0]) for m in ins.modifiers if m in _RANKS]
     places = [len(o.coordinates) for o in ins.operands if isinstance(o, Address)]
     wanted = [0] * len(places)
-    wanted[0 if ins.writes_global else 1] = ranks[0] if len(ranks) == 1 else -1
+    rank = ranks[0] if len(ranks) == 1 else -1
+    takes_rows = not _FOUR_ROWS.isdisjoint(ins.modifiers)
+    wanted[0 if ins.writes_global else 1] = 5 if takes_rows else rank
+    offsets = [len(o.elements) for o in ins.operands if isinstance(o, Vector)]
+    # One number in braces is read as if it had none.
+    if offsets != ([rank - 2] if "im2col" in ins.modifiers and rank > 3 else []) or (takes_rows and rank != 2):
+        return False
     return places == wanted and len(set(ins.modifiers) & {"add", "min", "max", "and", "or", "xor"}) < 2
 
 
 _RANKS = {f"{rank}d" for rank in range(1, 6)}
+_FOUR_ROWS = frozenset({"tile::gather4", "tile::scatter4"})
 
 
 def _is_vector(ins: Instruction, vector: Vector) -> bool:
@@ -379,6 +400,8 @@ def _is_vector(ins: Instruction, vector: Vector) -> bool:
         return True
     if ins.moves_matrices:
         return f"x{count}" in ins.modifiers
+    if ins.opcode.name.startswith("cp.async.bulk"):
+        return "im2col" in ins.modifiers
     if ins.root != "mov":
         return f"v{count}" in ins.modifiers
     both = sum(isinstance(operand, Vector) for operand in ins.operands)

@@ -3,11 +3,12 @@
 They are done where they are issued. Both engines call this with the values of one thread's operands; whatever these
 are, only bytes inside allocations and inside the cluster's shared memory are touched, and never more than these have.
 Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.9.25 to 9.7.9.27; that pieces of 16 bytes are swizzled
-by bits of the absolute shared address from the ISA's section on swizzling modes.
+by bits of the absolute shared address from the ISA's section on swizzling modes; columns of pixels from its section
+5.5.4 (im2col mode).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -213,12 +214,21 @@ class _Box:
         return self.tiles.box_bytes // self.row_bytes
 
 
-def _box(copy: _Copy, numbers: Sequence[int]) -> _Box:
+def _box(copy: _Copy, numbers: Sequence[int], values: Sequence[Sequence[int]]) -> _Box:
     """Return the box that the numbers of an operand name: the address of a map, then coordinates."""
     tiles = _tiles(copy, numbers[0])
     at = [(n + (1 << 31)) % (1 << 32) - (1 << 31) for n in numbers[1:]]
+    modes = _OF_IMAGES.intersection(copy.ins.modifiers)
+    if bool(modes) != (tiles.pixels is not None):
+        kinds = ("of images (im2col)", "of tiles")
+        raise copy.fault(f"finds a map {kinds[bool(modes)]}, where it takes one {kinds[not modes]}")
+    if not _OF_ROWS.isdisjoint(copy.ins.modifiers):
+        return _four_rows(copy, tiles, at)
     if len(at) != len(tiles.shape):
         raise copy.fault(f"has {len(at)} coordinates for a map of {len(tiles.shape)} dimensions")
+    if tiles.pixels is not None:
+        has_offsets = "im2col" in copy.ins.modifiers
+        return _column(copy, tiles, at, values[_barrier(copy.ins) + 1] if has_offsets else [0] * (len(at) - 2))
     first = max(0, -at[0])
     last = min(tiles.box[0], tiles.shape[0] - at[0])
     rows, places = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -235,6 +245,54 @@ def _box(copy: _Copy, numbers: Sequence[int]) -> _Box:
     size = tiles.element_bytes
     starts = places + (tiles.address - GLOBAL_BASE + (at[0] + first) * size)
     return _Box(tiles, rows, starts, first * size, (last - first) * size)
+
+
+_OF_IMAGES = frozenset({"im2col", "im2col_no_offs"})
+_OF_ROWS = frozenset({"tile::gather4", "tile::scatter4"})
+
+
+def _four_rows(copy: _Copy, tiles: TensorTiles, at: Sequence[int]) -> _Box:
+    """Return four rows of a matrix as one box; the coordinates are the first column, then the rows."""
+    if len(tiles.shape) != 2 or tiles.box[1] != 1:
+        raise copy.fault("takes a map of two dimensions, whose box is one row")
+    rows = np.array(at[1:], np.int64)
+    return _pieces_of(copy, replace(tiles, box=(tiles.box[0], len(rows))), at[0], rows[:, None])
+
+
+def _column(copy: _Copy, tiles: TensorTiles, at: Sequence[int], offsets: Sequence[int]) -> _Box:
+    """Return the pixels under one place of a filter, as its corner moves over images: in W, H, D, then to the next one.
+
+    The coordinates are the first channel, where the corner begins, and the first image.
+    """
+    pixels = tiles.pixels
+    assert pixels is not None
+    counts = pixels.counts(tiles.shape[1:-1])
+    steps = [divmod(own - low, step) for own, low, step in zip(at[1:-1], pixels.lower, pixels.steps, strict=True)]
+    for (number, left), count in zip(steps, counts, strict=True):
+        if left or not 0 <= number < count:
+            raise copy.fault("begins where its map lets no filter begin", "Begin at a place of the bounding box.")
+    first = 0
+    for (number, _), count in zip(reversed(steps), reversed(counts), strict=True):
+        first = first * count + number
+    numbers: Numbers = first + np.arange(tiles.box[1], dtype=np.int64)
+    places = []
+    for count, low, step, offset in zip(counts, pixels.lower, pixels.steps, offsets, strict=True):
+        places.append(low + numbers % count * step + (offset & 0xFFFF))
+        numbers = numbers // count
+    return _pieces_of(copy, tiles, at[0], np.stack([*places, at[-1] + numbers], axis=1))
+
+
+def _pieces_of(copy: _Copy, tiles: TensorTiles, column: int, places: Numbers) -> _Box:
+    """Return a box of one row for each place; places are [rows, dimensions but the innermost]."""
+    first, last = max(0, -column), min(tiles.box[0], tiles.shape[0] - column)
+    inside = np.all((places >= 0) & (places < np.array(tiles.shape[1:], np.int64)), axis=1) & (last > first)
+    rows = np.flatnonzero(inside)
+    ends = places[rows].max(axis=0, initial=0).tolist()
+    if sum(end * stride for end, stride in zip(ends, tiles.strides, strict=True)) >= _MOST_OFFSET:
+        raise copy.fault("is out of bounds: a place in its map lies beyond all memory")
+    size = tiles.element_bytes
+    starts = places[rows] @ np.array(tiles.strides, np.int64) + (tiles.address - GLOBAL_BASE + (column + first) * size)
+    return _Box(tiles, rows, starts, first * size, max(0, last - first) * size)
 
 
 def _tiles(copy: _Copy, address: int) -> TensorTiles:
@@ -272,7 +330,7 @@ def _in_pieces(copy: _Copy, box: _Box, address: int) -> tuple[AnyArray, Numbers]
 
 
 def _load_box(copy: _Copy, values: Sequence[Sequence[int]], targets: list[int | None]) -> Moved:
-    box = _box(copy, values[1])
+    box = _box(copy, values[1], values)
     places = [_in_pieces(copy, box, _elsewhere(values[0][0], rank)) for rank in targets]
     copy.check_global(box.starts, max(box.nbytes, 1))
     tile = _empty(box)
@@ -296,7 +354,7 @@ def _rows_of(copy: _Copy, box: _Box) -> Bytes:
 
 
 def _store_box(copy: _Copy, values: Sequence[Sequence[int]]) -> Moved:
-    box = _box(copy, values[0])
+    box = _box(copy, values[0], values)
     whole, chosen = _in_pieces(copy, box, values[1][0])
     copy.check_global(box.starts, max(box.nbytes, 1))
     if len(box.rows):

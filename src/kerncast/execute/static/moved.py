@@ -25,6 +25,7 @@ Bytes = dict[int, list[int]]
 """bytes of each executed block by the place of a buffer; 0: nobody knows of which"""
 
 #: Bytes that shared memory gives in one pass.
+_FOUR_ROWS = frozenset({"tile::gather4", "tile::scatter4"})
 _PASS_BYTES = 128
 
 
@@ -124,7 +125,8 @@ class Moves:
         operand = addresses[0 if ins.writes_global else 1]
         if "tensor" in ins.opcode.name:
             tiles = values.map_of(operand, active)
-            place, size = (tiles.address, tiles.box_bytes) if tiles else (0, None)
+            boxes = len(operand.coordinates) - 1 if _FOUR_ROWS.intersection(ins.modifiers) else 1
+            place, size = (tiles.address, boxes * tiles.box_bytes) if tiles else (0, None)
         else:
             size = self._size(ins.operands, active, values)
             places, unknown = values.addresses(operand, active[:1])

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -241,6 +242,21 @@ class SM:
     """cycles of this SM's share of L2 for each sector that a store fills in part only, beyond writing it"""
     sector_slice_cycles: float = 0.0
     """cycles of that share for any other sector, on average over the slices"""
+    signal_latency: float = 0.0
+    """cycles until an arrival at an mbarrier on another SM of the cluster is there; 0: as on this one"""
+
+    def with_share(self, part: float) -> "SM":
+        """Return an SM that draws so many times its share of L2 and DRAM, as others draw less.
+
+        Its own path from L2 stays, where that limits it.
+        """
+        rates = ["l2_bytes_per_cycle", "l2_write_bytes_per_cycle", "dram_bytes_per_cycle", "dram_write_bytes_per_cycle"]
+        if self.l2_path_bytes_per_cycle >= self.l2_bytes_per_cycle:
+            rates.append("l2_path_bytes_per_cycle")
+        cycles = ("atomic_cycles", "hot_sector_cycles", "sector_slice_cycles", "merge_cycles")
+        changed: dict[str, Any] = {name: getattr(self, name) * part for name in rates}
+        changed |= {name: getattr(self, name) / part for name in cycles}
+        return replace(self, **changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +350,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         l1_operations=l1_operations(geometry),
         stores_allocate=geometry.stores_allocate,
         l2_path_bytes_per_cycle=bandwidth.path,
+        signal_latency=gpu.architecture.cycles.cluster_latency or 0.0,
         l2_bytes_per_cycle=bandwidth.l2,
         l2_write_bytes_per_cycle=bandwidth.written,
         # Rows that are opened for few bytes cost DRAM time, whoever opens them: they slow down every SM's share.

@@ -61,6 +61,8 @@ class SMBlocks:
     trace: SMTrace
     work: float
     """mean work of a block of the grid, relative to one of these blocks"""
+    ranks: tuple[SMTrace, ...] = ()
+    """blocks of the same clusters by rank, of which ``trace`` has the first; empty where they need no others"""
 
     @property
     def resident(self) -> int:
@@ -100,14 +102,16 @@ def tensor_columns(code: Iterable[Instruction]) -> int:
     return min(COLUMNS, sum(count.value for count in taken if isinstance(count, Immediate)))
 
 
-def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace) -> SMBlocks:
+def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace, *others: SMTrace) -> SMBlocks:
     """Return the blocks to simulate of those that were recorded by a plan, and what they stand for.
 
-    Where many blocks of the grid do little, the grid is taken to have so many fewer blocks, and idle ones.
+    ``others`` are of the further ranks of the same clusters, where these have different roles. Where many blocks of the
+    grid do little, the grid is taken to have so many fewer blocks, and idle ones.
     Raises BudgetExceededError for blocks that do too much, UnsupportedError for those that leave work to one another.
     """
     lengths = np.array(execution.trace.cfg.lengths, np.int64)
-    traced = float(lengths[entered_blocks(trace)].sum()) / len(trace.block_ids)
+    ranks = (trace, *others)
+    traced = sum(float(lengths[entered_blocks(each)].sum()) for each in ranks) / len(ranks) / len(trace.block_ids)
     if traced * min(plan.resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
         raise BudgetExceededError("one SM has too much work at once to be simulated")
     work = plan.instructions_per_block / traced if traced else 1.0
@@ -115,9 +119,10 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace) -> SM
         raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone")
     busy = busy_share(execution)
     if busy >= _BUSY:
-        return SMBlocks(plan, trace, work)
+        return SMBlocks(plan, trace, work, ranks if others else ())
     without_idle = plan.with_blocks(max(1, round(plan.grid_blocks * busy)), traced)
-    return SMBlocks(without_idle, trace.head(without_idle.load.simulated), 1.0)
+    kept = tuple(each.head(without_idle.load.simulated) for each in ranks)
+    return SMBlocks(without_idle, kept[0], 1.0, kept if others else ())
 
 
 def busy_share(execution: Execution) -> float:
@@ -152,8 +157,8 @@ def _load(blocks: int, sms: int, resident: int, instructions: float) -> SMLoad:
     return load_of(blocks, sms, resident, waves)
 
 
-def check_roles(trace: SMTrace) -> None:
-    """Raise UnsupportedError where blocks of a cluster have different roles: one does what another waits for.
+def have_roles(trace: SMTrace) -> bool:
+    """Return whether blocks of a cluster have different roles: one does what another waits for.
 
     What the others of a cluster tell a block counts as told when it tells the same. That is enough where each mbarrier
     gets as many bytes as its block expects, and where no more phases end than are waited for, but for a last one that
@@ -169,10 +174,5 @@ def check_roles(trace: SMTrace) -> None:
         begun = number[here & of_change[EventChange.BEGIN]]
         phases = total[EventChange.ARRIVE] // int(begun[-1]) if len(begun) and begun[-1] else 0
         if total[EventChange.EXPECT] != total[EventChange.COMPLETE] or (awaited and phases > awaited + 1):
-            raise UnsupportedError(_ROLES, cure="Use --model roofline.")
-
-
-_ROLES = (
-    "blocks of a cluster have different roles: at an mbarrier, a block waits for other copies or arrivals than it makes"
-    " itself, so that one of them does not tell how long all take"
-)
+            return True
+    return False

@@ -1,7 +1,9 @@
 """NOUN Simulated: what one SM did with its blocks."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +78,39 @@ class Simulated:
     """sectors read from DRAM or written to it"""
     stalls: Floats
     """[micro-ops of the program, Stall] warp-cycles that warps spent at a micro-op in a state"""
+
+
+#: What SMs of a cluster take of a resource of their own: the busiest decides.
+_BUSIEST = ("l1_cycles", "shared_cycles", "exchange_cycles", "atomic_cycles")
+#: What they ask of all SMs' memory, and issue: the mean stands for the grid.
+_MEAN = (
+    "issued", "l1_sectors", "l1_hits", "l2_requests", "l2_read_sectors", "l2_write_sectors", "l2_merged_sectors",
+    "l2_atomic_sectors", "local_read_sectors", "local_write_sectors", "dram_sectors",
+)  # fmt: skip
+
+
+def of_cluster(by_rank: Sequence[Simulated]) -> Simulated:
+    """Return what stands for all SMs that blocks of the same clusters lie on: the one that ends last tells the time."""
+    if len(by_rank) == 1:
+        return by_rank[0]
+    last = max(by_rank, key=lambda each: float(each.finish_cycles[-1]))
+    busiest: dict[str, Any] = {name: max(getattr(each, name) for each in by_rank) for name in _BUSIEST}
+    mean: dict[str, Any] = {name: round(sum(getattr(each, name) for each in by_rank) / len(by_rank)) for name in _MEAN}
+    return replace(last, busy_cycles=np.max([each.busy_cycles for each in by_rank], axis=0), **busiest, **mean)
+
+
+#: Least share of a rank's traffic in that of the mean: one that asks for nothing at first may do so later.
+_LEAST_PART = 0.05
+
+
+def parts_of(traffic: Sequence[float]) -> list[float]:
+    """Return each rank's share of the traffic in that of the mean rank.
+
+    >>> parts_of([3.0, 1.0]), parts_of([0.0, 0.0])
+    ([1.5, 0.5], [1.0, 1.0])
+    """
+    mean = sum(traffic) / len(traffic)
+    return [max(_LEAST_PART, each / mean) if mean else 1.0 for each in traffic]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,12 +14,12 @@ from kerncast.models.sm.grid_memory import DramSectors, Spills, grid_memory, spi
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, sm_of
 from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, idle_work, plan_of
-from kerncast.models.sm.results import Floats, Simulated, Stall
+from kerncast.models.sm.results import Floats, Simulated, Stall, of_cluster, parts_of
 from kerncast.models.sm.whole_grid import SimulatedBlocks, cycles_of_grid
 from kerncast.prediction import SimulatedWork, Term, Timing
 from kerncast.profiles import SECTOR_BYTES, KernelProfile, LineStates, ResourceTime, StateCycles, WarpStates
 from kerncast.ptx import Location
-from kerncast.traces import Execution, SMRecording
+from kerncast.traces import Execution, SMRecording, SMTrace
 
 #: Resources that a block takes which accesses no memory.
 _COMPUTING = ("issue", *(pipe.name.lower() for pipe in Pipe if pipe is not Pipe.LSU))
@@ -96,7 +97,7 @@ def simulated_sm(profile: KernelProfile, gpu: GPU, execution: Execution, *, is_w
     recorded = execution.sm
     assert recorded is not None
     plan = plan_of(profile, gpu, execution.trace.function.instructions)
-    blocks = blocks_to_simulate(plan, execution, recorded.blocks)
+    blocks = blocks_to_simulate(plan, execution, *(recorded.ranks or (recorded.blocks,)))
     resources = profile.resources
     keeps_local = resources is None or resources.has_frame
     code = execution.trace.function, execution.trace.cfg
@@ -111,17 +112,30 @@ def simulated_sm(profile: KernelProfile, gpu: GPU, execution: Execution, *, is_w
 
 
 def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, is_warm: bool) -> "SimulatedSM":
-    from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
-
     gpu, geometry, trace = blocks.plan.gpu, blocks.plan.geometry, blocks.trace
     memory = grid_memory(recorded, trace, blocks.grid, is_warm=is_warm)
     shares = memory.shares
     # What L1 lets through is not known before the simulation: the first blocks tell it for all.
-    for part in (trace.head(blocks.resident), trace):
+    traffic = [1.0] * max(1, len(blocks.ranks))
+    for rows in (blocks.resident, len(trace.block_ids)):
         sm = sm_of(gpu, geometry, shares)
-        found = simulate(program, part, sm, blocks.resident)
+        ranks = [each.head(rows) for each in blocks.ranks or (trace,)]
+        by_rank = _simulated(program, ranks, sm, blocks.resident, traffic)
+        found = of_cluster(by_rank)
+        traffic = [float(each.l2_read_sectors + each.l2_write_sectors) for each in by_rank]
         shares = memory.after(found)
     return SimulatedSM(blocks, program, sm, found, memory.dram_sectors(found), shares.hot_line)
+
+
+def _simulated(
+    program: Program, ranks: Sequence[SMTrace], sm: SM, resident: int, traffic: Sequence[float]
+) -> tuple[Simulated, ...]:
+    """Simulate the blocks of one SM, or of those of clusters by rank, whose shares of L2 are as their traffic."""
+    from kerncast.models.sm.simulate import simulate, simulate_together  # noqa: PLC0415  numba takes time to load
+
+    if len(ranks) == 1:
+        return (simulate(program, ranks[0], sm, resident),)
+    return simulate_together(program, ranks, [sm.with_share(each) for each in parts_of(traffic)], resident)
 
 
 _NO_SPILLS = Spills()
@@ -174,7 +188,7 @@ class SimulatedSM:
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block * work)
         run = SimulatedBlocks(
             self.program, self.sm, plan.gpu.sm_count, self.blocks.trace, self.simulated, self.blocks.resident,
-            plan.load, plan.grid_blocks,
+            plan.load, plan.grid_blocks, self.blocks.ranks,
         )  # fmt: skip
         idle_blocks = execution.grid_blocks - plan.grid_blocks
         kept = busy_blocks(execution) if idle_blocks else None

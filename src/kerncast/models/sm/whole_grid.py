@@ -101,10 +101,11 @@ class Slots:
         return max(blocks / slots, given, waves + self.alone if rest else float(waves))
 
 
-def work_of_grid(execution: Execution, kept: npt.NDArray[np.bool_]) -> tuple[BlockWork, int]:
+def work_of_grid(execution: Execution, kept: npt.NDArray[np.bool_], together: int = 1) -> tuple[BlockWork, int]:
     """Return the work of a grid's blocks, and the number of the block that takes longest.
 
-    Each block of the sample stands for some; left out are those that are not kept.
+    Each block of the sample stands for some; left out are those that are not kept. Of so many together, one after the
+    other in the sample, each counts as their mean.
     """
     trace, lengths = execution.trace, np.array(execution.trace.cfg.lengths, np.int64)
     order = np.argsort(trace.block_ids, kind="stable")
@@ -112,9 +113,10 @@ def work_of_grid(execution: Execution, kept: npt.NDArray[np.bool_]) -> tuple[Blo
     count = max(1, min(_MOST_BLOCKS, round(float(stops[-1]))))
     places = np.searchsorted(stops, (np.arange(count) + 0.5) * stops[-1] / count)
     chosen = order[np.minimum(places, len(order) - 1)]
-    warps, longest = (trace.counts.block_warps @ lengths)[chosen], trace.counts.longest_warp[chosen]
+    works = (trace.counts.block_warps @ lengths, trace.counts.longest_warp)
+    warps, longest = (np.repeat(each.reshape(-1, together).mean(axis=1), together)[chosen] for each in works)
     number = int(trace.block_ids[chosen[longest.argmax()]])
-    return BlockWork(warps.astype(np.float64), longest.astype(np.float64)), number
+    return BlockWork(warps, longest), number
 
 
 def work_of_trace(trace: SMTrace, lengths: npt.NDArray[np.int64]) -> BlockWork:
@@ -184,6 +186,8 @@ class SimulatedBlocks:
     """blocks of the busiest SM"""
     grid_blocks: int
     """blocks of the grid, idle ones left out"""
+    ranks: tuple[SMTrace, ...] = ()
+    """blocks of the same clusters by rank, where these have different roles"""
 
 
 def cycles_of_grid(
@@ -194,7 +198,7 @@ def cycles_of_grid(
     ``floor`` and ``work`` are those of ``cycles_of``, which serves where blocks are alike or leave work to one another.
     """
     even = cycles_of(run.simulated, run.load, run.resident, floor, work)
-    found = _works(execution, run.trace, kept)
+    found = _works(execution, kept, *(run.ranks or (run.trace,)))
     if found is None:
         return even
     grid, simulated, _ = found
@@ -217,7 +221,7 @@ def block_far_longer(execution: Execution, trace: SMTrace, kept: npt.NDArray[np.
 
     None, too, where it is too long to be recorded.
     """
-    found = _works(execution, trace, kept)
+    found = _works(execution, kept, trace)
     if found is None:
         return None
     grid, simulated, longest = found
@@ -227,17 +231,20 @@ def block_far_longer(execution: Execution, trace: SMTrace, kept: npt.NDArray[np.
 
 
 def _works(
-    execution: Execution, trace: SMTrace, kept: npt.NDArray[np.bool_] | None
+    execution: Execution, kept: npt.NDArray[np.bool_] | None, *ranks: SMTrace
 ) -> tuple[BlockWork, BlockWork, int] | None:
     """Return the work of the grid's blocks and of those recorded, and the grid's longest block.
 
-    None where all of them do about the same, or leave work to one another.
+    Of clusters whose ranks have different roles each block counts as the mean of its cluster. None where all of them do
+    about the same, or leave work to one another.
     """
     if execution.may_share_work:
         return None
     everything = np.ones(len(execution.trace.block_ids), np.bool_)
-    grid, longest = work_of_grid(execution, everything if kept is None else kept)
-    simulated = work_of_trace(trace, np.array(execution.trace.cfg.lengths, np.int64))
+    grid, longest = work_of_grid(execution, everything if kept is None else kept, len(ranks))
+    lengths = np.array(execution.trace.cfg.lengths, np.int64)
+    works = [work_of_trace(trace, lengths) for trace in ranks]
+    simulated = BlockWork(*(np.mean(each, axis=0) for each in zip(*((w.warps, w.longest) for w in works), strict=True)))
     return None if are_alike(grid, simulated) else (grid, simulated, longest)
 
 
@@ -246,9 +253,12 @@ def _alone(execution: Execution, run: SimulatedBlocks, blocks: Uneven) -> tuple[
 
     It is the longest of the grid, or of those simulated where that is too long or lasts about as long.
     """
-    from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
+    from kerncast.models.sm.simulate import simulate, simulate_together  # noqa: PLC0415  numba takes time to load
 
     row = int(blocks.simulated.argmax())
+    if run.ranks:
+        alone = simulate_together(run.program, [each.only(row) for each in run.ranks], [run.sm] * len(run.ranks), 1)
+        return max(float(each.finish_cycles[0]) for each in alone), float(blocks.simulated[row])
     trace, lasting = run.trace.only(row), float(blocks.simulated[row])
     longest = execution.sm.longest if execution.sm else None
     if longest is not None and blocks.grid.max() > _LONG * lasting:

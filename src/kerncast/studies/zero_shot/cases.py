@@ -36,6 +36,8 @@ class KernelClass:
 class SetFacts:
     """What is known of measured sets beside their rows."""
 
+    unlicensed: frozenset[str]
+    """sets that are no part of the study"""
     score_only: frozenset[str]
     """sets that nothing is learned from, and of which no row is shown"""
     families: tuple[tuple[str, str], ...]
@@ -61,6 +63,7 @@ def set_facts() -> SetFacts:
     """Return the facts of the sets, from their data file."""
     table = our_table(DATA / "zero_shot.toml")
     return SetFacts(
+        frozenset(table["unlicensed"]),
         frozenset(table["score_only"]),
         tuple(table["family"].items()),
         tuple(KernelClass(each["name"], tuple(each["words"])) for each in table["class"]),
@@ -147,12 +150,12 @@ class Cases:
 
 
 def study_cases(found: Sequence[MeasuredCase]) -> Cases:
-    """Return the cases that the simulation has forecast; raises InputError where too few or on an unknown GPU."""
+    """Return the licensed cases that the simulation has forecast; raises InputError where too few or GPUs unknown."""
     gpus: dict[tuple[str, float], GPU] = {}
     chosen = []
     for case in found:
         simulated = case.by(DEFAULT_MODEL)
-        if simulated is None:
+        if simulated is None or case.set in set_facts().unlicensed:
             continue
         key = case.gpu, case.clock_hz
         if key not in gpus:

@@ -8,9 +8,9 @@ import pytest
 from kerncast import predict
 from kerncast.errors import UnsupportedError
 from kerncast.models.sm.micro_ops import Group, Memory, Pipe
-from kerncast.models.sm.results import Simulated
-from kerncast.models.sm.simulate import simulate
-from kerncast.traces import OBJECT_BITS, EventChange, Operation
+from kerncast.models.sm.results import Simulated, of_cluster, parts_of
+from kerncast.models.sm.simulate import simulate, simulate_together
+from kerncast.traces import OBJECT_BITS, TOLD_SHIFT, EventChange, Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
 
 LINE = 128
@@ -45,6 +45,11 @@ def event(change: EventChange, place: int, number: int) -> Event:
     return Operation.EVENT, place | number << OBJECT_BITS, change
 
 
+def other(found: Event) -> Event:
+    """Return an event of the mbarrier of the other block of a cluster of two."""
+    return found[0], found[1] | 1 << TOLD_SHIFT, found[2]
+
+
 def begin(place: int, arrivals: int = 1) -> Step:
     return Step(BEGIN, {BEGIN: [event(EventChange.BEGIN, place, arrivals)]})
 
@@ -75,6 +80,12 @@ def commit(place: int) -> Step:
 
 def run(*warps: Sequence[Step], blocks: int = 1, **changes: float) -> Simulated:
     return simulate(PROGRAM, trace_of([warps] * blocks), sm_of(**{**FAST, **changes}), 1)
+
+
+def run_pair(first: Sequence[Sequence[Step]], second: Sequence[Sequence[Step]], blocks: int = 1) -> list[float]:
+    """Return when the last blocks of both ranks of some clusters end."""
+    traces = [trace_of([warps] * blocks) for warps in (first, second)]
+    return [last(done) for done in simulate_together(PROGRAM, traces, [sm_of(**FAST)] * 2, 1)]
 
 
 def last(done: Simulated) -> float:
@@ -242,3 +253,104 @@ def test_a_barrier_of_more_threads_than_there_are_has_a_time_where_nobody_comes(
     )
     (found,) = predict(tmp_path / "k.toml", "a100-sxm-80gb")
     assert found.model in {"simulation", "roofline"}
+
+
+WAKE = [Step(WORK)] * 20
+"""What lasts until the other block's mbarriers have begun, as behind a barrier of the cluster."""
+
+
+def copy_for_both(place: int, lines: int, first: int, *, expects: bool = True) -> list[Step]:
+    """Return the steps of a thread that asks for lines which both blocks of a cluster get."""
+    expected, copied = load(place, lines, first)
+    (told, *read) = copied.accesses[COPY]
+    return [*([expected] if expects else []), Step(COPY, {COPY: [told, other(told), *read]})]
+
+
+def expect(place: int, lines: int) -> Step:
+    return load(place, lines, 0)[0]
+
+
+@pytest.mark.parametrize("turns", [1, 4, 24])
+def test_a_block_that_copies_for_two_serves_both_as_one_alone(turns: int) -> None:
+    """Each copy is asked for when both have used the one before; the second block only expects and waits."""
+    copying: list[Step] = [begin(FULL), begin(EMPTY, 2), *WAKE]
+    using: list[Step] = [begin(FULL), *WAKE]
+    for turn in range(turns):
+        free = {ARRIVE: [event(EventChange.ARRIVE, EMPTY, 1)]}
+        copying += [
+            *copy_for_both(FULL, 16, 16 * turn),
+            wait(FULL, turn & 1),
+            Step(ARRIVE, free),
+            wait(EMPTY, turn & 1),
+        ]
+        using += [expect(FULL, 16), wait(FULL, turn & 1), Step(ARRIVE, {ARRIVE: [other(free[ARRIVE][0])]})]
+    sm = sm_of()
+    one = max(sm.l2_latency, 16.0) + ENGINE
+    first, second = run_pair([copying], [using])
+    assert first >= turns * (one + sm.shared_latency)
+    assert first == pytest.approx(turns * (one + sm.shared_latency), abs=90 + 16 * turns)
+    assert turns * one <= second <= first
+    assert run_pair([using], [copying]) == [second, first], "whichever rank it has"
+
+
+@pytest.mark.parametrize("work", [10, 200])
+def test_a_pair_whose_leader_multiplies_takes_the_slower_of_copies_and_products(work: int) -> None:
+    """Both copy a half for the leader's mbarrier; its products tell both that a stage is free."""
+    turns, rows = 24, 128
+    leader: list[Step] = [begin(FULL), begin(EMPTY), *WAKE]
+    helper: list[Step] = [begin(EMPTY), *WAKE]
+    products: list[Step] = [*WAKE, *WAKE]
+    free = event(EventChange.ARRIVE, EMPTY, 1)
+    (copied, *read) = load(FULL, 16, 0)[1].accesses[COPY]
+    for turn in range(turns):
+        leader += [wait(EMPTY, 1 - (turn & 1)), expect(FULL, 32), Step(COPY, {COPY: [copied, *read]})]
+        helper += [wait(EMPTY, 1 - (turn & 1)), Step(COPY, {COPY: [other(copied), *read]})]
+        products += [wait(FULL, turn & 1), *[multiply(rows, 128)] * work, Step(COMMIT, {COMMIT: [free, other(free)]})]
+    sm = sm_of()
+    one = sm.l2_latency + ENGINE + 64.0 * work + COMMITTED
+    for first in (run_pair([leader, products], [helper, []])[0], run_pair([helper, []], [leader, products])[1]):
+        assert first >= (turns - 1) * one
+        assert first == pytest.approx(turns * one, rel=0.05)
+
+
+@pytest.mark.parametrize(("path", "drawn"), [(16.0, 32.0), (12.0, 12.0)])
+def test_the_shares_of_l2_go_to_the_block_that_copies_for_all(path: float, drawn: float) -> None:
+    """It draws what both SMs have of L2, unless its own path from there is narrower."""
+    lines, rate = 2000, 16.0
+    copying = [begin(FULL), *WAKE, *copy_for_both(FULL, lines, 0), wait(FULL, 0)]
+    using = [begin(FULL), *WAKE, expect(FULL, lines), wait(FULL, 0)]
+    sm = sm_of(**{**FAST, "l2_bytes_per_cycle": rate, "l2_path_bytes_per_cycle": path})
+    traces = [trace_of([[steps]]) for steps in (copying, using)]
+    done = simulate_together(PROGRAM, traces, [sm.with_share(part) for part in parts_of([lines, 0.0])], 1)
+    assert last(of_cluster(done)) == pytest.approx(lines * LINE / drawn + sm.l2_latency + ENGINE + 80, abs=30)
+    assert of_cluster(done).l2_read_sectors == 4 * lines / 2, "by the mean block"
+
+
+@pytest.mark.parametrize("latency", [0.0, 180.0])
+def test_an_arrival_on_another_sm_takes_the_way_there(latency: float) -> None:
+    """Two blocks wait for each other in turn, so that every step is one way between their SMs."""
+    turns, tell = 20, Step(ARRIVE, {ARRIVE: [other(event(EventChange.ARRIVE, FULL, 1))]})
+    one, two = ([begin(FULL), *WAKE] for _ in range(2))
+    for turn in range(turns):
+        one += [tell, wait(FULL, turn & 1)]
+        two += [wait(FULL, turn & 1), tell]
+    sm = sm_of(**{**FAST, "signal_latency": latency})
+    done = simulate_together(PROGRAM, [trace_of([[one]]), trace_of([[two]])], [sm, sm], 1)
+    way = max(latency, sm.shared_latency)
+    assert last(done[0]) >= 2 * turns * way
+    assert last(done[0]) == pytest.approx(2 * turns * way, abs=90 + 2 * turns * 3)
+
+
+def test_clusters_follow_one_another_on_their_sms() -> None:
+    """What is told to a block that has not begun waits for it."""
+    copying = [begin(FULL), *WAKE, *copy_for_both(FULL, 16, 0), wait(FULL, 0)]
+    using = [begin(FULL), *[Step(WORK)] * 300, expect(FULL, 16), wait(FULL, 0)]
+    one, three = (run_pair([copying], [using], blocks) for blocks in (1, 3))
+    launch = sm_of().block_launch_cycles
+    assert three[1] == pytest.approx(3 * one[1] + 2 * launch, abs=16)
+    assert three[0] == pytest.approx(3 * one[0] + 2 * launch, abs=16)
+
+
+def test_what_nobody_of_a_cluster_does_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="wait at an mbarrier for what none of its blocks does"):
+        run_pair([[begin(FULL, 2), arrive(FULL), wait(FULL, 0)]], [[begin(FULL)]])

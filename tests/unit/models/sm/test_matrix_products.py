@@ -9,6 +9,7 @@ from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import load_architecture, load_gpu
 from kerncast.launch import Launch, load_launches
 from kerncast.models.sm.lower.operation_costs import Cost, cost_of, cost_of_group_product
+from kerncast.models.sm.lower.tensor_costs import cycles_of_product
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.prediction import Timing
 from kerncast.ptx import Instruction, parse_ptx
@@ -60,11 +61,34 @@ HOPPER = ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry k() {\
 PRODUCT = "wgmma.mma_async.sync.aligned.m64n{n}{kind} {{{sums}}}, {a}, %a, 1, 1, 1{turns};"
 
 
+def parsed(text: str, root: str) -> Instruction:
+    (found,) = (i for i in parse_ptx(f"{HOPPER}{text} ret; }}").functions["k"].instructions if i.root == root)
+    return found
+
+
 def group_product(n: int, kind: str, count: int, a: str = "%a", turns: str = "") -> Instruction:
     sums = ", ".join(f"%d{i}" for i in range(count))
     text = f".reg .b32 %d<{count}>; " + PRODUCT.format(n=n, kind=kind, sums=sums, a=a, turns=turns)
-    (found,) = (i for i in parse_ptx(f"{HOPPER}{text} ret; }}").functions["k"].instructions if i.root == "wgmma")
-    return found
+    return parsed(text, "wgmma")
+
+
+BY_QUADS = parsed(
+    ".reg .b32 %x<2>; .reg .f32 %y<8>; mma.sync.aligned.m8n8k4.row.row.f32.f16.f16.f32"
+    " {%y0, %y1, %y2, %y3, %y4, %y5, %y6, %y7}, {%x0, %x1}, {%x0, %x1}, {%y0, %y1, %y2, %y3, %y4, %y5, %y6, %y7};",
+    "mma",
+)
+
+
+@pytest.mark.parametrize(("architecture", "cycles"), [("sm_70", 8), ("sm_75", 8)])
+def test_four_products_by_quads_take_as_long_as_one_of_as_many(architecture: str, cycles: float) -> None:
+    """Volta: 512 multiply-adds per clock and SM, 128 for each scheduler (V100 white paper); Turing as fast (T4)."""
+    assert cycles_of_product(BY_QUADS, load_architecture(architecture))[0] == cycles
+
+
+def test_four_products_by_quads_are_no_product_of_tensor_cores_of_ampere() -> None:
+    """Ptxas 12.9 makes a subroutine of SHFL and FFMA of them for sm_80 and newer."""
+    with pytest.raises(MissingEvidenceError, match=r"m8n8k4.* whose rate is unknown on sm_80"):
+        cycles_of_product(BY_QUADS, load_architecture("sm_80"))
 
 
 @pytest.mark.parametrize(("n", "cycles"), [(8, 18), (16, 20), (32, 24), (64, 32), (128, 64), (256, 128)])
@@ -80,6 +104,79 @@ def test_a_product_of_four_warps_takes_as_long_as_was_measured(n: int, cycles: f
 def test_a_product_of_registers_waits_for_b_only() -> None:
     ins = group_product(16, "k16.f32.f16.f16", 8, "{%d0, %d1, %d2, %d3}", ", 0")
     assert cost_of_group_product(ins, load_architecture("sm_90")).cycles == 8
+
+
+def test_a_sparse_product_takes_the_time_of_a_dense_one_of_half_its_depth() -> None:
+    four = "{%x0, %x1, %x2, %x3}"
+    kind, held = "row.col.s32.s4.s4.s32", ".reg .b32 %x<4>;"
+    dense = parsed(f"{held} mma.sync.aligned.m16n8k64.{kind} {four}, {four}, {{%x0, %x1}}, {four};", "mma")
+    sparse = parsed(f"{held} mma.sp.sync.aligned.m16n8k128.{kind} {four}, {four}, {four}, {four}, %x0, 0;", "mma")
+    ampere = load_architecture("sm_80")
+    assert cycles_of_product(sparse, ampere) == cycles_of_product(dense, ampere)
+
+
+def test_products_of_4_bit_floats_have_no_count_and_no_rate(tmp_path: Path) -> None:
+    """NVIDIA counts them under no name that is known here."""
+    ins = (
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 {%f0, %f1, %f2, %f3},"
+        " {%r0, %r1, %r0, %r1}, {%r0, %r1}, {%f0, %f1, %f2, %f3}, %r0, {0, 0}, %r1, {0, 0};"
+    )
+    (tmp_path / "k.ptx").write_text(
+        ".version 8.8\n.target sm_120a\n.address_size 64\n.visible .entry k(.param .u64 a) {\n.reg .b32 %r<2>;"
+        " .reg .f32 %f<4>; .reg .b64 %d; ld.param.u64 %d, [a]; mov.u32 %r0, %tid.x; mov.u32 %r1, %r0;"
+        f" mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0; {ins}"
+        " st.global.f32 [%d], %f0; ret; }",
+        encoding="utf-8",
+    )
+    (tmp_path / "k.toml").write_text(
+        'source = "k.ptx"\n[[launch]]\nkernel = "k"\ngrid = [80]\nblock = [256]\nargs = { a = "f32[1] zeros" }\n',
+        encoding="utf-8",
+    )
+    (one,) = load_launches(tmp_path / "k.toml")
+    with pytest.raises(Refusal, match=r"mxf4.* whose rate is unknown on sm_120"):
+        predict(one, "RTX 5090")
+
+
+@pytest.mark.parametrize(
+    ("total", "gpu", "peak"),
+    [("f32", "TITAN V", 110e12), ("f32", "RTX 2080 Ti", 53.8e12), ("f16", "RTX 2080 Ti", 107.6e12)],
+)
+def test_four_products_by_quads_reach_the_rate_of_the_data_sheet(
+    tmp_path: Path, total: str, gpu: str, peak: float
+) -> None:
+    """TITAN V: 110 TFLOP/s at 1455 MHz; RTX 2080 Ti: 53.8 and 107.6 at 1545 MHz (white papers). From Ampere on none."""
+    count, letter = (8, "f") if total == "f32" else (4, "r")
+    blocks = 16 * load_gpu(gpu).sm_count
+    sums = "{" + ", ".join(f"%{i}" for i in range(count)) + "}"
+    held = ", ".join(f'"+{letter}"(c[{i}])' for i in range(count))
+    kind, pair = ("float" if total == "f32" else "unsigned"), f"{{%{count}, %{count}}}"
+    mma = f"mma.sync.aligned.m8n8k4.row.col.{total}.f16.f16.{total} {sums}, {pair}, {pair}, {sums};"
+    (tmp_path / "k.cu").write_text(
+        f"__global__ void k({kind} *d) {{ {kind} c[{count}] = {{}};\n"
+        f'for (int i = 0; i < 1000; i++) asm volatile("{mma}" : {held} : "r"(threadIdx.x));\n'
+        f"d[threadIdx.x] = {'+'.join(f'c[{i}]' for i in range(count))}; }}",
+        encoding="utf-8",
+    )
+    (tmp_path / "k.toml").write_text(
+        f'source = "k.cu"\n[[launch]]\nkernel = "k"\ngrid = [{blocks}]\nblock = [256]\n'
+        f'args = {{ d = "{"u" if letter == "r" else "f"}32[256] zeros" }}\n',
+        encoding="utf-8",
+    )
+    (one,) = load_launches(tmp_path / "k.toml")
+    (found,) = predict(one, gpu)
+    assert found.limiter == "tensor"
+    assert found.seconds == pytest.approx(blocks * 8 * 1000 * 4 * 2 * 256 / peak, rel=0.1)
+    with pytest.raises(Refusal, match="tensor cores"):
+        predict(one, "A100")
+
+
+@pytest.mark.parametrize(("a", "turns", "cycles"), [("%a", ", 0, 0", 144), ("{%d0, %d1, %d2, %d3}", ", 0", 128)])
+def test_a_sparse_product_of_four_warps_takes_as_long_as_was_measured(a: str, turns: str, cycles: float) -> None:
+    """Sparse m64n256k32 of A in shared memory or in registers: arXiv 2402.13499."""
+    sums = ", ".join(f"%d{i}" for i in range(128))
+    text = f"wgmma.mma_async.sp.sync.aligned.m64n256k32.f32.f16.f16 {{{sums}}}, {a}, %a, %d0, 0, 1, 1, 1{turns};"
+    ins = parsed(f".reg .b32 %d<128>; {text}", "wgmma")
+    assert cost_of_group_product(ins, load_architecture("sm_90")) == Cost(Pipe.TENSOR, cycles)
 
 
 def test_products_of_four_warps_without_a_rate_are_refused() -> None:

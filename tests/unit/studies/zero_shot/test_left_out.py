@@ -88,10 +88,16 @@ def test_sets_that_are_scored_only_teach_nothing(tmp_path: Path) -> None:
     secret = [case(f"s{n}", "titan-v", 0.4, 2.0, set=next(iter(set_facts().score_only))) for n in range(4)]
     found = read([*cases(), *secret], tmp_path)
     assert len(found.trained) == len(found.every) - 4
-    assert not any(name.startswith("sixteen") for name in found.table().kernels)
+    assert not any(name.startswith("streams") for name in found.table().kernels)
     alone = {each.row: each.log_ratio for each in forecast_left_out(Learner(read(cases(), tmp_path)), "kernel")}
     with_them = {each.row: each.log_ratio for each in forecast_left_out(Learner(found), "kernel")}
     assert [with_them[row] for row in alone] == pytest.approx(list(alone.values()), abs=1e-9)
+
+
+def test_sets_without_a_licence_are_no_part_of_the_study(tmp_path: Path) -> None:
+    """Their errors would show in the sums and in the row of a GPU that no other set has."""
+    secret = [case(f"s{n}", "titan-v", 0.4, 2.0, set="sixteen") for n in range(4)]
+    assert read([*cases(), *secret], tmp_path).every == read(cases(), tmp_path).every
 
 
 def test_rules_are_as_published(found: Cases) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kerncast.execute.native.block import I32, Operation
-from kerncast.execute.native.ir import LANES, WORKER, Emitter, Unit, Value, element, field, integer, vector
+from kerncast.execute.native.ir import LANES, WORKER, Emitter, Unit, Value, element, field, integer, real, vector
 from kerncast.ptx import Immediate, Operand, Vector
 from kerncast.ptx.fragments import Product, product_of
 
@@ -61,7 +61,8 @@ class _Kind:
     def name(self) -> str:
         """Name of the function."""
         p = self.product
-        return f"mma_{p.m}_{p.k}_{p.a}_{p.b}_{p.total}_{self.mode or p.scale}{p.scales or ''}{'_sp' * p.is_sparse}"
+        ends = "_sp" * p.is_sparse + "".join(f"_{each}" for each in p.layouts if p.count > 1)
+        return f"mma_{p.m}_{p.k}_{p.a}_{p.b}_{p.total}_{self.mode or p.scale}{p.scales or ''}{ends}"
 
 
 def multiply(o: Operation) -> None:
@@ -71,7 +72,8 @@ def multiply(o: Operation) -> None:
     assert product is not None, o.ins.name
     mode = next((m for m in ("satfinite", "and", "xor") if o.has(m)), "")
     kind = _Kind(product, mode)
-    emit.unit.borrow(kind.name, lambda unit: _define(unit, kind))
+    write = _define if product.count == 1 else _define_by_quads
+    emit.unit.borrow(kind.name, lambda unit: write(unit, kind))
     wide = "b64" if product.total == "f64" else "b32"
     lists = [_listed(operand) for operand in o.ins.operands]
     sources = [block.source(each, wide) for elements in lists[1:4] for each in elements]
@@ -139,6 +141,60 @@ def _define(unit: Unit, kind: _Kind) -> None:
     _finish(emit, kind, rows, before)
     emit.give()
     emit.finish(public=True)
+
+
+def _define_by_quads(unit: Unit, kind: _Kind) -> None:
+    """Write the function for four products, each by 8 lanes, from the registers of A, B and C to those of D.
+
+    All lanes sum at once, each of its own elements of D: in turn each element of A and of B comes from the lane that
+    has it.
+    """
+    product, floats = kind.product, vector("float")
+    in_a, in_b, in_c = product.registers
+    registers = [Value(f"%r{n}", I32) for n in range(in_a + in_b + in_c)]
+    emit = Emitter(unit, kind.name, "void", [Value("%out", "ptr"), *registers])
+    left = _whole(emit, [part for each in registers[:in_a] for part in _parts(emit, product.a, each)])
+    right = _whole(emit, [part for each in registers[in_a : in_a + in_b] for part in _parts(emit, product.b, each)])
+    name = "f16" if product.total == "f16" else "f32"
+    totals = [part for each in registers[in_a + in_b :] for part in _parts(emit, name, each)]
+    places = {
+        name: {place(lane, *divmod(n, 2)): LANES * n + lane for n in range(product.k) for lane in range(LANES)}
+        for name, place in (("a", product.place_in_a), ("b", product.place_in_b))
+    }
+    sums = []
+    for number, before in enumerate(totals):
+        own = [product.place_in_total(lane, *divmod(number, product.per_total)) for lane in range(LANES)]
+        total = before
+        for k in range(product.k):
+            a = _shuffled(emit, left, [places["a"][row, k] for row, _ in own])
+            b = _shuffled(emit, right, [places["b"][product.k * (row // product.m) + k, column] for row, column in own])
+            total = emit.call(f"llvm.fma.v{LANES}f32", floats, a, b, total)
+        sums.append(total)
+    for number, each in enumerate(_packed_halves(emit, sums) if name == "f16" else sums):
+        emit.store(each, emit.at(Value("%out", "ptr"), number * LANES * kind.size), 64)
+    emit.give()
+    emit.finish(public=True)
+
+
+def _whole(emit: Emitter, parts: list[Value]) -> Value:
+    """Return numbers of all lanes, part behind part, as one vector."""
+    while len(parts) > 1:
+        count = int(parts[0].type[1:].split()[0])
+        kind = f"<{2 * count} x {element(parts[0].type)}>"
+        order = _indices(list(range(2 * count)))
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [emit.op(f"shufflevector {low.typed}, {high.typed}, {order}", kind) for low, high in pairs]
+    return parts[0]
+
+
+def _packed_halves(emit: Emitter, totals: list[Value]) -> list[Value]:
+    """Return sums rounded to FP16, two in each register."""
+    found = []
+    for number in range(0, len(totals), 2):
+        halves = [emit.cast("fptrunc", each, vector("half")) for each in totals[number : number + 2]]
+        low, high = (emit.cast("zext", emit.cast("bitcast", h, vector("i16")), I32) for h in halves)
+        found.append(emit.or_(low, emit.shl(high, 16)))
+    return found
 
 
 def _start(emit: Emitter, kind: _Kind, rows: list[Value], before: Value) -> None:
@@ -218,7 +274,9 @@ def _row_of_b(emit: Emitter, product: Product, which: tuple[int, int], first: Va
     if product.a == "tf32":  # the halves of a number: 0b0100 is the first one, 0b1110 the second one
         inside = emit.and_(emit.lshr(word, bit + 1), 1)
         return emit.cast("zext", emit.add(inside, 2 * number), "i64")
-    return emit.cast("zext", emit.add(emit.and_(emit.lshr(word, bit), 3), 4 * (number // 2)), "i64")
+    code, per = emit.and_(emit.lshr(word, bit), 3), product.per_code
+    start = 4 * per * (number // per // 2) + number % per
+    return emit.cast("zext", emit.add(emit.mul(code, per), start), "i64")
 
 
 def _factor(emit: Emitter, table: Value, lane: int, further: Value) -> Value:
@@ -314,8 +372,8 @@ def _finish(emit: Emitter, kind: _Kind, rows: list[Value], before: Value) -> Non
 
 def _parts(emit: Emitter, name: str, register: Value) -> Iterator[Value]:
     """Give the numbers of a register, each for all lanes, as they are multiplied."""
-    if name == "f64":
-        yield emit.cast("bitcast", register, vector("double"))
+    if name in {"f64", "f32"}:
+        yield emit.cast("bitcast", register, vector("double" if name == "f64" else "float"))
     elif name == "b1":
         yield register
     elif name == "tf32":
@@ -349,9 +407,20 @@ def _from_half(emit: Emitter, bits: Value) -> Value:
 
 
 def from_byte(emit: Emitter, name: str, bits: Value) -> Value:
-    """Return 8-bit floats as FP32, by way of FP16, of which E5M2 is the upper half."""
+    """Return floats in a byte as FP32, by way of FP16, of which E5M2 is the upper half.
+
+    Those of 6 bits lie in its lowest ones, those of 4 bits in its middle.
+    """
     if name == "e5m2":
         return _from_half(emit, emit.shl(bits, 8))
+    if name == "e2m1_8":
+        return _from_half_byte(emit, emit.lshr(bits, 2))
+    if name in {"e2m3", "e3m2"}:
+        # The exponent of FP16 is biased by 14 or 12 more.
+        moved = emit.or_(emit.shl(emit.and_(bits, 0x20), 10), emit.shl(emit.and_(bits, 0x1F), 10 - int(name[3])))
+        return emit.binary(
+            "fmul", _from_half(emit, moved), real(vector("float"), 2.0 ** (14 if name == "e2m3" else 12))
+        )
     low = emit.and_(bits, _NAN_BYTE)
     moved = emit.or_(emit.shl(emit.and_(bits, 0x80), 8), emit.shl(low, 7))
     # The exponent of FP16 is biased by 8 more.

@@ -41,8 +41,17 @@ from kerncast.execute.native.memory.tensor_memory import (
 )
 from kerncast.execute.native.memory.transfer import address_of
 from kerncast.ptx import Address, Immediate, Operand, Vector
-from kerncast.ptx.tensor_layouts import KINDS, MOST_SCALES, PADDED, PAIR, Kind, kind_of
-from kerncast.ptx.tensor_layouts import LANES as TENSOR_LANES
+from kerncast.ptx.tensor_layouts import (
+    KINDS,
+    MOST_SCALES,
+    PADDED,
+    PAIR,
+    STATIONARY,
+    STATIONARY_COLUMNS,
+    STATIONARY_ROWS,
+    Kind,
+    kind_of,
+)
 from kerncast.traces import EventChange
 
 _ROWS = 16
@@ -77,6 +86,13 @@ class _Issue:
     flags: Value
     is_paired: bool = False
     """whether two blocks share the product"""
+    is_stationary: bool = False
+    """whether B stays, which takes 32 rows of A as well"""
+
+    @property
+    def may_fold(self) -> bool:
+        """Whether sums of fewer than 128 rows lie in parts, one below the other."""
+        return self.is_paired or self.is_stationary
 
     @property
     def element(self) -> str:
@@ -110,21 +126,20 @@ class _Issue:
 
     @property
     def held(self) -> Value:
-        """Columns of tensor memory that the sums take: 64 rows of a block of a pair lie twice, one half below."""
-        if not self.is_paired:
+        """Columns of tensor memory that the sums take: parts of so many lie one below the other in all lanes."""
+        if not self.may_fold:
             return self.columns
-        is_whole = self.emit.compare("eq", self.rows, _MOST_ROWS)
-        return self.emit.select(is_whole, self.columns, self.emit.lshr(self.columns, 1))
+        return self.emit.lshr(self.emit.mul(self.columns, self.rows), 7)
 
 
 def multiply(o: Operation, number: int) -> None:
     """Write tcgen05.mma; ``number`` is that of the instruction."""
     emit, block = o.emit, o.block
-    kind, is_paired = kind_of(o.ins.modifiers), o.has(PAIR)
+    kind, ways = kind_of(o.ins.modifiers), (o.has(PAIR), o.has(STATIONARY))
     assert kind is not None, o.ins.name
     name = next(m for m in o.ins.modifiers if m in KINDS)
-    function = f"tensor_product_{name.removeprefix('kind::')}_{kind.scales}{'_pair' * is_paired}"
-    emit.unit.borrow(function, lambda unit: _define(unit, function, kind, is_paired=is_paired))
+    function = f"tensor_product_{name.removeprefix('kind::')}_{kind.scales}{'_pair' * ways[0]}{'_ws' * ways[1]}"
+    emit.unit.borrow(function, lambda unit: _define(unit, function, kind, ways))
     d, a, b, descriptor, *others = o.ins.operands
     for operand, at, wide in ((d, _D_AT, 32), (a, _A_AT, 64), (b, _B_AT, 64), (descriptor, _DESCRIPTOR_AT, 32)):
         _keep(o, operand, at, wide)
@@ -169,10 +184,13 @@ def _keep(o: Operation, operand: Operand, at: int, wide: int) -> None:
     o.emit.store(o.emit.resize(value, f"i{wide}"), o.emit.at(tile, at), 64)
 
 
-def _define(unit: Unit, name: str, kind: Kind, *, is_paired: bool) -> None:
-    """Write the function for the products of a kind: of each lane that issues one, the lowest first."""
-    one = f"{name}_one"
-    _define_one(unit, one, kind, is_paired=is_paired)
+def _define(unit: Unit, name: str, kind: Kind, ways: tuple[bool, bool]) -> None:
+    """Write the function for the products of a kind: of each lane that issues one, the lowest first.
+
+    ``ways`` are whether two blocks share them, and whether B stays.
+    """
+    one, is_paired = f"{name}_one", ways[0]
+    _define_one(unit, one, kind, ways)
     emit = Emitter(unit, name, "void", [*POINTERS, SITE, _MASK, _ADDS, _FLAGS])
     worker, warp = POINTERS
     tile = field(emit, worker, WORKER, "tile")
@@ -195,7 +213,7 @@ def _define(unit: Unit, name: str, kind: Kind, *, is_paired: bool) -> None:
     emit.finish(public=True)
 
 
-def _define_one(unit: Unit, name: str, kind: Kind, *, is_paired: bool) -> None:
+def _define_one(unit: Unit, name: str, kind: Kind, ways: tuple[bool, bool]) -> None:
     """Write the function for one product, or for what one block of a pair does of it: that of the warp."""
     names = ("d", "descriptor", "scale_a", "scale_b")
     narrow = [Value(f"%{each}", "i32") for each in names]
@@ -204,11 +222,11 @@ def _define_one(unit: Unit, name: str, kind: Kind, *, is_paired: bool) -> None:
     emit = Emitter(unit, name, "i1", [*POINTERS, SITE, LANE, *narrow, *wide, adds, _FLAGS])
     d, descriptor, *scales = narrow
     places = (scales[0], scales[1])
-    issue = _Issue(emit, kind, name, d, wide[0], wide[1], places, descriptor, adds, _FLAGS, is_paired)
+    issue = _Issue(emit, kind, name, d, wide[0], wide[1], places, descriptor, adds, _FLAGS, *ways)
     _check(issue)
     base = emit.lshr(d, 16)
     lowest = base
-    if not is_paired:
+    if not issue.may_fold:
         lowest = emit.select(emit.compare("eq", issue.rows, _MOST_ROWS), base, emit.and_(base, ~16))
     leave_if(emit, emit.compare("ne", lowest, 0), ("lanes", base), "i1")
     check_columns(emit, d, issue.held)
@@ -244,11 +262,14 @@ def _check(issue: _Issue) -> None:
         for shift in (4, 29):
             good = emit.and_(good, emit.compare("eq", issue.bits(shift, kind.scales - 1), 0))
     else:
-        good = emit.and_(good, _is_one_of(emit, issue.bits(24, 31), (4 * blocks, 8 * blocks)))
+        rows = [each // _ROWS for each in STATIONARY_ROWS] if issue.is_stationary else [4 * blocks, 8 * blocks]
+        good = emit.and_(good, _is_one_of(emit, issue.bits(24, 31), rows))
         good = emit.and_(good, _is_one_of(emit, issue.bits(4, 3), kind.totals))
     n = issue.columns
     good = emit.and_(good, emit.compare("ule", emit.sub(n, _COLUMNS), _MOST_COLUMNS - _COLUMNS))
     good = emit.and_(good, emit.compare("eq", emit.and_(n, _COLUMNS * blocks - 1), 0))
+    if issue.is_stationary:
+        good = emit.and_(good, _is_one_of(emit, n, STATIONARY_COLUMNS))
     for kept in _forbidden(issue):
         good = emit.and_(good, emit.not_(kept))
     leave_if(emit, emit.not_(good), ("format", issue.descriptor), "i1")
@@ -264,7 +285,7 @@ def _forbidden(issue: _Issue) -> Iterable[Value]:
         yield is_turned if kind.k not in {_ROWS, ROW_BYTES} else emit.and_(is_turned, narrow)
         if shift == 7:  # A
             yield emit.and_(in_memory, narrow)
-    if issue.is_paired:
+    if issue.may_fold:
         yield emit.and_(in_memory, emit.compare("ne", issue.rows, _MOST_ROWS))
 
 
@@ -318,9 +339,9 @@ def _copy(issue: _Issue, descriptor: Value, shape: tuple[Value, Value], to: Valu
 
 
 def _lane_of(issue: _Issue, row: Value, base: Value) -> Value:
-    """Return the lane of a row: 64 rows lie in 16 lanes of each 32, but in a pair of blocks."""
+    """Return the lane of a row: 64 rows lie in 16 lanes of each 32, but in a pair of blocks or where B stays."""
     emit = issue.emit
-    if issue.is_paired:
+    if issue.may_fold:
         return row
     spread = emit.add(emit.add(emit.and_(row, 15), emit.shl(emit.lshr(row, 4), 5)), base)
     return emit.select(emit.compare("eq", issue.rows, _MOST_ROWS), row, spread)
@@ -423,11 +444,10 @@ def _summed(issue: _Issue, matrices: tuple[Value, Value], part: tuple[int, int],
 def _fold(issue: _Issue, column: Value) -> tuple[Value, Value]:
     """Return where a column of the sums lies: its number in tensor memory, and how many lanes below the others."""
     emit = issue.emit
-    if not issue.is_paired:
+    if not issue.may_fold:
         return column, integer("i32", 0)
-    is_below = emit.compare("uge", column, issue.held)
-    number = emit.select(is_below, emit.sub(column, issue.held), column)
-    return number, emit.select(is_below, integer("i32", TENSOR_LANES // 2), 0)
+    part = emit.binary("udiv", column, issue.held)
+    return emit.sub(column, emit.mul(part, issue.held)), emit.mul(part, issue.rows)
 
 
 def _joined(issue: _Issue, before: Value, total: Value) -> Value:

@@ -17,7 +17,7 @@ from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.supported import unravel
 from kerncast.execute.setup.tensor_copies import BlockMemory, Moved, moves, touch, touched_sectors
 from kerncast.launch import Launch
-from kerncast.ptx import Address, Instruction, Trait
+from kerncast.ptx import Address, Instruction, Trait, Vector
 from kerncast.traces import (
     INSTRUCTION_SHIFT,
     LAST_SHIFT,
@@ -65,6 +65,8 @@ def call_copier(o: Operation, number: int, counters: Value, operation: Recorded 
         if isinstance(operand, Address):
             leaves.append(given_address(o, operand))
             leaves += [emit.resize(o.block.source(each, "u32"), "i64") for each in operand.coordinates]
+        elif isinstance(operand, Vector):
+            leaves += [emit.resize(o.block.source(each, "u16"), "i64") for each in operand.elements]
         else:
             leaves.append(emit.resize(o.block.source(operand, "u32"), "i64"))
     values = emit.allocate(f"[{LANES * len(leaves)} x i64]")
@@ -110,6 +112,8 @@ def _values(ins: Instruction, start: int, lane: int) -> list[list[int]]:
     found, at = [], start + 8 * lane
     for operand in ins.operands:
         count = 1 + len(operand.coordinates) if isinstance(operand, Address) else 1
+        if isinstance(operand, Vector):
+            count = len(operand.elements)
         places = (at + _LANE_BYTES * number for number in range(count))
         found.append([ctypes.c_uint64.from_address(place).value for place in places])
         at += _LANE_BYTES * count

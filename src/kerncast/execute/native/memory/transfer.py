@@ -49,6 +49,7 @@ from kerncast.execute.native.memory.banks import (
 )
 from kerncast.execute.setup.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from kerncast.ptx import MATRIX_ROW_BYTES, TYPE_BITS, Address, Operand, Register, Symbol, Vector, opcode_of
+from kerncast.ptx.tensor_layouts import SHORT_NUMBERS
 
 # Loads and stores of a warp, through functions that are written once per state space and size.
 #
@@ -620,11 +621,40 @@ def load_matrices(o: Operation, number: int, counters: Value, operation: traces.
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     name = loader(emit.unit, o.ins.space, MATRIX_ROW_BYTES, operation)
     found = emit.call(name, "ptr", *pointers, counters, integer("i32", number), mask, address_of(o, source))
+    packed = next((SHORT_NUMBERS[m] for m in o.ins.modifiers if m in SHORT_NUMBERS), 0)
     for position, each in enumerate(elements):
+        if packed:
+            o.block.write(each, _unpacked(o, emit.at(found, 4 * LANES * position), packed))
+            continue
         halves = emit.load(emit.at(found, 4 * LANES * position), "<64 x i16>", 2)
         if o.has("trans"):
             halves = emit.op(f"shufflevector {halves.typed}, <64 x i16> poison, {_indices(TRANSPOSED)}", "<64 x i16>")
         o.block.write(each, emit.op(f"bitcast {halves.typed} to {vector('i32')}", vector("i32")))
+
+
+def _unpacked(o: Operation, place: Value, width: int) -> Value:
+    """Return 8 rows of 16 numbers of so few bits, which begin each 16 bytes, as the lowest bits of bytes."""
+    emit, wide = o.emit, f"<{4 * LANES} x i16>"
+    raw = emit.load(place, f"<{4 * LANES} x i8>", 1)
+    starts = [divmod(width * (n % MATRIX_ROW_BYTES), 8) for n in range(4 * LANES)]
+    first = [n // MATRIX_ROW_BYTES * MATRIX_ROW_BYTES + byte for n, (byte, _) in enumerate(starts)]
+    low, high = (
+        emit.op(f"shufflevector {raw.typed}, {raw.type} poison, {_indices(numbers)}", raw.type)
+        for numbers in (first, [n + 1 for n in first])
+    )
+    low, high = (emit.op(f"zext {each.typed} to {wide}", wide) for each in (low, high))
+    shifts = each_lane(wide, [shift for _, shift in starts])
+    codes = emit.and_(emit.lshr(emit.or_(low, emit.shl(high, 8)), shifts), (1 << width) - 1)
+    bytes_of = emit.op(f"trunc {codes.typed} to {raw.type}", raw.type)
+    return emit.op(f"bitcast {bytes_of.typed} to {vector('i32')}", vector("i32"))
+
+
+#: Of 16 x 8 bytes: which byte of the registers of all lanes stands at each place of 8 rows of 16 bytes in memory.
+#: Lane 4 g + t has rows g and g + 8 of columns 2 t and 2 t + 1, which are rows in memory. Source: PTX ISA 8.8, section
+#: 9.7.14.5.16, whose figure CUTLASS spells out (SM100_U8x4_STSM_T).
+_TURNED_BYTES = [
+    4 * (4 * (byte % 8) + row // 2) + row % 2 + 2 * (byte // 8) for row in range(8) for byte in range(MATRIX_ROW_BYTES)
+]
 
 
 def store_matrices(o: Operation, number: int, counters: Value, operation: traces.Operation | None) -> None:
@@ -637,7 +667,10 @@ def store_matrices(o: Operation, number: int, counters: Value, operation: traces
     staged = field(emit, o.block.pointers.worker, WORKER, "staged")
     for position, each in enumerate(elements):
         words = o.block.source(each, "b32")
-        if o.has("trans"):
+        if o.has("m16n8"):
+            parts = emit.op(f"bitcast {words.typed} to <{4 * LANES} x i8>", f"<{4 * LANES} x i8>")
+            words = emit.op(f"shufflevector {parts.typed}, {parts.type} poison, {_indices(_TURNED_BYTES)}", parts.type)
+        elif o.has("trans"):
             halves = emit.op(f"bitcast {words.typed} to <64 x i16>", "<64 x i16>")
             turned = f"shufflevector {halves.typed}, <64 x i16> poison, {_indices(TRANSPOSED)}"
             words = emit.op(turned, "<64 x i16>")

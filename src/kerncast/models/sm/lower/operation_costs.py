@@ -92,8 +92,10 @@ def cost_of_group_product(ins: Instruction, architecture: Architecture) -> Cost:
 
     A sub-partition does a quarter of the multiply-adds; of every type a row of A has 32 bytes, which take as long as
     16 of 16 bits (data sheet: FP8 twice the rate of FP16, TF32 half of it). What lies in shared memory is read at
-    128 bytes per clock: A by each warp, B once for all four. So 64 x N x 16 take max(N / 2, N / 4 + 16) on Hopper.
-    Source: intervals of m64n64, n128 and n256 (arXiv 2402.13499). Fails when: other accesses want shared memory.
+    128 bytes per clock: A by each warp, B once for all four. So 64 x N x 16 take max(N / 2, N / 4 + 16) on Hopper. With
+    a sparse A, which holds as much, rows of B are twice as long.
+    Source: intervals of m64n64, n128 and n256, and of sparse m64n256k32: 144 cycles, 128 with A in registers (arXiv
+    2402.13499). Fails when: other accesses want shared memory.
     """
     product = group_product_of(ins.modifiers, ins.types)
     lanes = architecture.tensor_group_fp16_lanes_per_sm
@@ -104,7 +106,8 @@ def cost_of_group_product(ins: Instruction, architecture: Architecture) -> Cost:
         )  # fmt: skip
     rows = _GROUP_WARPS * product.m
     reads_a = not isinstance(ins.operands[1], Vector)
-    shared = _ROW_BYTES * (product.n + (rows if reads_a else 0)) / _SHARED_BYTES_PER_CLOCK
+    read = product.n * (2 if product.is_sparse else 1) + (rows if reads_a else 0)
+    shared = _ROW_BYTES * read / _SHARED_BYTES_PER_CLOCK
     return Cost(Pipe.TENSOR, cycles=max(rows * product.n * _ROW_BYTES / _HALF_BYTES / lanes, shared))
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import Architecture, group_rate, tensor_rate
 from kerncast.ptx import Instruction
-from kerncast.ptx.fragments import product_of
+from kerncast.ptx.fragments import Product, product_of
+from kerncast.ptx.tensor_layouts import STATIONARY
 
 _SHAPE = re.compile(r"(16|8)x?8x?(\d+)")
 _BITS = {
@@ -26,6 +27,7 @@ _BITS = {
     "u4": 4,
     "b1": 1,
 }
+_AMPERE = 80
 #: From this architecture on, products of 8 rows of integers are made of those of 16 rows (ptxas 12.9).
 _PADS_INTEGERS = 100
 _ROWS, _COLUMNS, _ROW_BITS = 16, 8, 256
@@ -41,8 +43,7 @@ def check_products(code: Iterable[Instruction], architecture: Architecture) -> N
     """
     for ins in code:
         if ins.opcode.pipe == "tensor" and ins.root != "tcgen05" and not ins.opcode.group:
-            if product_of(ins.modifiers, ins.types) is None:
-                raise _unknown(ins, architecture)
+            _product(ins, architecture)
         elif ins.root == "tcgen05":
             _check_tensor_memory(ins, architecture)
 
@@ -55,17 +56,27 @@ def _check_tensor_memory(ins: Instruction, architecture: Architecture) -> None:
             f"{ins.name} uses tensor memory, whose times are unknown on {architecture.id}",
             where=ins.where, cure="Use --model roofline.",
         )  # fmt: skip
-    if "kind::i8" in ins.modifiers and group_rate(architecture, "s8") is None:
+    is_of_unknown_rate = "kind::i8" in ins.modifiers and group_rate(architecture, "s8") is None
+    if is_of_unknown_rate or STATIONARY in ins.modifiers:  # nobody has published what products take where B stays
         raise _unknown(ins, architecture)
 
 
 def cycles_of_product(ins: Instruction, architecture: Architecture) -> Cycles:
     """Return what a product of the PTX takes; raises MissingEvidenceError where its rate is not known."""
-    product = product_of(ins.modifiers, ins.types)
-    if product is None:
-        raise _unknown(ins, architecture)
+    product = _product(ins, architecture)
     rows = _ROWS if product.total == "s32" and architecture.number >= _PADS_INTEGERS else product.m
-    return _cycles(ins, architecture, (product.a, product.total), rows * product.n * product.length)
+    return _cycles(ins, architecture, (product.kind, product.total), product.count * rows * product.n * product.length)
+
+
+def _product(ins: Instruction, architecture: Architecture) -> Product:
+    """Return what an instruction computes; raises MissingEvidenceError where tensor cores don't do it in one piece.
+
+    Volta's four products by quads are code of shuffles and FMA from Ampere on, as ptxas 12.9 shows.
+    """
+    product = product_of(ins.modifiers, ins.types)
+    if product is None or (product.count > 1 and architecture.number >= _AMPERE):
+        raise _unknown(ins, architecture)
+    return product
 
 
 def cycles_of_machine_product(
@@ -80,7 +91,9 @@ def cycles_of_machine_product(
         return cycles_of_product(ins, architecture)
     kinds = _NATIVE.get(opcode) or _kinds(opcode, modifiers)
     depth = int(shape[2]) // (2 if "SP" in modifiers else 1)  # of a sparse A half is multiplied
-    return _cycles(ins, architecture, kinds, int(shape[1]) * _COLUMNS * depth)
+    # Of four products by quads, HMMA.884 does a quarter; of FP16 sums a half (ptxas: two steps instead of four).
+    count = 2 if "884" in modifiers and kinds == ("f16", "f16") else 1
+    return _cycles(ins, architecture, kinds, count * int(shape[1]) * _COLUMNS * depth)
 
 
 def _kinds(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, str]:

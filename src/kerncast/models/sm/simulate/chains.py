@@ -6,6 +6,7 @@ from kerncast.models.sm.simulate.state import (
     KIND_MASK,
     KINDS,
     NEVER,
+    OBJECT_MASK,
     TO_ATOMIC,
     TO_END,
     TO_LOAD,
@@ -23,8 +24,8 @@ from kerncast.models.sm.simulate.state import (
 )
 from kerncast.traces import (
     INSTRUCTION_SHIFT,
-    MASK_SHIFT,
     MOST_INSTRUCTIONS,
+    NUMBER_MASK,
     OBJECT_BITS,
     OPERATION_MASK,
     OPERATION_SHIFT,
@@ -38,7 +39,6 @@ LOAD_UNCACHED = int(Operation.LOAD_UNCACHED)
 LOCAL_LOAD, CONTENTION = int(Operation.LOCAL_LOAD), int(Operation.CONTENTION)
 BARRIER, AWAIT, WAIT = int(Memory.BARRIER), int(Memory.AWAIT), int(Memory.WAIT)
 OF_EVENTS = int(FIRST_OF_EVENTS)
-OBJECT_MASK, NUMBER_MASK = (1 << OBJECT_BITS) - 1, (1 << MASK_SHIFT - OBJECT_BITS) - 1
 LSU = int(Pipe.LSU)
 
 

@@ -3,7 +3,7 @@
 An mbarrier's phase ends with its last arrival and its last byte. Both are worked out when they are asked for, with the
 time at which they come; a warp that waits goes on at the latest of these times. A warp whose phase lacks an arrival
 that no warp has made yet sleeps until one makes it. What one block tells another one of its cluster counts as told to
-itself, because the others do the same. Fails when: the blocks of a cluster have different roles.
+itself, where the others do the same. Where they have other roles, their SMs are simulated, too, and it is sent there.
 """
 
 from kerncast.models.sm.micro_ops import Group, Memory, Pipe
@@ -26,6 +26,7 @@ from kerncast.models.sm.simulate.state import (
     TAG_MASK,
     Code,
     Mbarrier,
+    Message,
     Op,
     Real,
     State,
@@ -34,7 +35,16 @@ from kerncast.models.sm.simulate.state import (
     inlined,
     upward,
 )
-from kerncast.traces import LINE_BYTES, MASK_SHIFT, PASSES_MASK, PASSES_SHIFT, EventChange, Operation
+from kerncast.traces import (
+    LINE_BYTES,
+    MASK_SHIFT,
+    PASSES_MASK,
+    PASSES_SHIFT,
+    TOLD_MASK,
+    TOLD_SHIFT,
+    EventChange,
+    Operation,
+)
 
 TELL, WAIT, BULK = int(Memory.TELL), int(Memory.WAIT), int(Memory.BULK)
 TENSOR_PRODUCT, TENSOR = int(Memory.TENSOR_PRODUCT), int(Pipe.TENSOR)
@@ -42,6 +52,8 @@ OF_BULK, OF_READS = int(Group.BULK), int(Group.BULK_READS)
 EVENT = int(Operation.EVENT)
 BEGIN, ARRIVE, DROP = int(EventChange.BEGIN), int(EventChange.ARRIVE), int(EventChange.DROP)
 EXPECT, COMPLETE = int(EventChange.EXPECT), int(EventChange.COMPLETE)
+ROW, RANK, OBJECT = int(Message.ROW), int(Message.RANK), int(Message.OBJECT)
+CHANGE, NUMBER, TOLD = int(Message.CHANGE), int(Message.NUMBER), int(Message.TOLD)
 #: Bytes of a row of A, or of a column of B, over those that shared memory gives in a cycle.
 ROW_CYCLES = 32 / LINE_BYTES
 
@@ -55,8 +67,9 @@ def happen(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     if op.memory == WAIT:
         return answer
     told = answer
-    if op.memory == BULK:
-        told = _copy(code, state, x, op, now)
+    further = upward(max(0.0, code.sm.signal_latency - code.sm.shared_latency)) << KIND_BITS
+    if op.memory == BULK:  # its data come to all SMs alike
+        told, further = _copy(code, state, x, op, now), 0
     elif op.memory == TELL:
         groups = state.groups[x * KINDS + op.group]
         told = max(answer, max(groups.open, groups.latest) + (upward(op.latency) << KIND_BITS))
@@ -68,15 +81,15 @@ def happen(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     for number in range(op.slot_count):
         at = state.places[x, op.slots[number]]
         if at >= 0:
-            _tell(code, state, (x, at, now), told)
+            _tell(code, state, (x, at, now), (told, told + further))
     return answer
 
 
 @inlined
-def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: Whole) -> None:
+def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: tuple[Whole, Whole]) -> None:
     """Change the mbarriers that the events of an instruction name; ``which``: warp, first event, this cycle.
 
-    ``told``: when that happens, and what kind brings it.
+    ``told``: when that happens here and on other SMs, and what kind brings it.
     """
     x, at, now = which
     slot, stop = x // code.derived.warps, state.warps[x].stop
@@ -87,22 +100,55 @@ def _tell(code: Code, state: State, which: tuple[Whole, Whole, Whole], told: Who
         if operation_of(event) != EVENT:
             continue
         change, number = event >> MASK_SHIFT & 0xF, event_number(event)
-        place = slot * code.derived.objects + event_object(event)
-        phase = state.mbarriers[place]
-        if change == BEGIN:
-            phase.expected = phase.pending = number
-            phase.missing = phase.ended = phase.latest = phase.done = 0
-        elif change == EXPECT:
-            phase.missing += number
-        elif change == DROP:
-            phase.expected -= number
-        elif change in (COMPLETE, ARRIVE):
-            if change == COMPLETE:
-                phase.missing -= number
-            else:
-                phase.pending -= number
-            phase.latest = max(phase.latest, told)
-            _end_phases(code, state, (slot, now), phase)
+        rank = event >> TOLD_SHIFT & TOLD_MASK
+        if rank == 0:
+            _change(code, state, (slot, now), event_object(event), (change, number, told[0]))
+        elif state.flow.sent < len(state.sent):
+            sent, last = state.sent, state.flow.sent
+            sent[last, ROW], sent[last, RANK], sent[last, OBJECT] = state.blocks[slot].row, rank, event_object(event)
+            sent[last, CHANGE], sent[last, NUMBER], sent[last, TOLD] = change, number, told[1]
+            state.flow.sent += 1
+
+
+@inlined
+def _change(
+    code: Code, state: State, where: tuple[Whole, Whole], number: Whole, what: tuple[Whole, Whole, Whole]
+) -> None:
+    """Change an mbarrier of a block, by its number; ``where``: slot, this cycle; ``what``: change, number, when."""
+    change, amount, told = what
+    phase = state.mbarriers[where[0] * code.derived.objects + number]
+    if change == BEGIN:
+        phase.expected = phase.pending = amount
+        phase.missing = phase.ended = phase.latest = phase.done = 0
+    elif change == EXPECT:
+        phase.missing += amount
+    elif change == DROP:
+        phase.expected -= amount
+    elif change in (COMPLETE, ARRIVE):
+        if change == COMPLETE:
+            phase.missing -= amount
+        else:
+            phase.pending -= amount
+        phase.latest = max(phase.latest, told)
+        _end_phases(code, state, where, phase)
+
+
+@called
+def receive(code: Code, state: State, now: Whole) -> None:
+    """Change mbarriers as other SMs tell: of those that have not begun later, of blocks that have ended never."""
+    came = state.received
+    for at in range(len(came)):
+        row, slot = came[at, ROW], -1
+        if row < 0 or row >= state.flow.next_row:
+            continue
+        for each in range(len(state.blocks)):
+            if state.blocks[each].row == row and state.blocks[each].live > 0:
+                slot = each
+        if slot >= 0 and state.mbarriers[slot * code.derived.objects + came[at, OBJECT]].expected == 0:
+            continue
+        came[at, ROW] = -1
+        if slot >= 0:
+            _change(code, state, (slot, now), came[at, OBJECT], (came[at, CHANGE], came[at, NUMBER], came[at, TOLD]))
 
 
 @inlined

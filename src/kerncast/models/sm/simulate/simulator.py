@@ -6,9 +6,10 @@ is more than a smaller share (camped channels, atomics of all SMs on one address
 """
 
 import importlib.util
+import math
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -22,7 +23,7 @@ from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SO
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import state as layout
-from kerncast.traces import SMTrace
+from kerncast.traces import SMTrace, event_changes
 
 # numba loads what it has compiled, but not scipy: the first forecast is a tenth of a second earlier.
 
@@ -90,13 +91,57 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
     return _simulated(state)
 
 
+def simulate_together(
+    program: Program, traces: Sequence[SMTrace], sms: Sequence[SM], resident: int
+) -> tuple[Simulated, ...]:
+    """Return what the SMs do that blocks of the same clusters lie on, one trace and one SM for each rank.
+
+    Row n of all traces is cluster n. Each SM is simulated by itself for as many cycles as it takes to tell another one
+    anything; then each gets what the others have told. Fails when: a barrier of the cluster has ranks wait long for
+    one another, as each SM passes it alone.
+    Raises as ``simulate``.
+    """
+    places = layout.places_of(*traces)
+    rows = len(traces[0].block_ids)
+    codes = [layout.code_of(program, trace, sm, places) for trace, sm in zip(traces, sms, strict=True)]
+    room = [int(np.count_nonzero(event_changes(trace).told)) for trace in traces]
+    states = [layout.state_of(code, program, rows, resident, most) for code, most in zip(codes, room, strict=True)]
+    step, until, news, idle = max(1, math.floor(min(max(sm.shared_latency, sm.signal_latency) for sm in sms))), 0, 1, 0
+    with without_blas():
+        while any(state.flow.finished < rows for state in states):
+            left = [state.parts for state in states if state.flow.finished < rows]
+            soonest = min(int(parts[number].next_cycle) for parts in left for number in range(len(parts)))
+            idle = 0 if news or soonest < layout.NEVER else idle + 1
+            if idle > 1:  # once an mbarrier has begun, what was told of it before is taken in the next turn
+                raise _endless(states[0])
+            # What was told just now may wake warps sooner than any that is known of.
+            until = step + (until if news or idle else max(until, soonest))
+            for code, state in zip(codes, states, strict=True):
+                state.flow.until = until
+                _loop()(code, state)
+            states, news = _delivered(states)
+    return tuple(map(_simulated, states))
+
+
+def _delivered(states: Sequence[layout.State]) -> tuple[list[layout.State], int]:
+    """Return the states of SMs by rank, each with what others have told it, and how much was told just now."""
+    fields = layout.Message
+    told = [state.sent[: state.flow.sent].copy() for state in states]
+    found = []
+    for rank, state in enumerate(states):
+        state.flow.sent = 0
+        new = [sent[sent[:, fields.RANK] ^ other == rank] for other, sent in enumerate(told)]
+        kept = state.received[state.received[:, fields.ROW] >= 0]
+        found.append(state._replace(received=np.concatenate([kept, *new])))
+    return found, sum(map(len, told))
+
+
 def _endless(state: layout.State) -> UnsupportedError:
     """Return the refusal of blocks whose warps all wait for what none of them does."""
     is_asleep = any(state.warps[x].is_asleep for x in range(len(state.warps)))
     where = "an mbarrier" if is_asleep else "a barrier"
     return UnsupportedError(
-        f"in the simulation of one SM, warps wait at {where} for what none of its blocks does, as where the blocks of a"
-        " cluster have different roles",
+        f"in the simulation of one SM, warps wait at {where} for what none of its blocks does",
         cure="Use --model roofline.",
     )
 

@@ -16,7 +16,7 @@ from kerncast.models.sm.simulate.chains import (
     prepare_next,
     sleep,
 )
-from kerncast.models.sm.simulate.events import happen
+from kerncast.models.sm.simulate.events import happen, receive
 from kerncast.models.sm.simulate.memory_system import exchange, request
 from kerncast.models.sm.simulate.state import (
     ARITHMETIC,
@@ -236,18 +236,24 @@ BARRIER_STALL = int(Stall.BARRIER)
 
 
 def run(code: Code, state: State) -> None:
-    """Simulate all blocks; each turn of the loop serves the next cycle in which a sub-partition has something to do."""
+    """Simulate all blocks, or until the cycle where to stop; it goes on where it stopped.
+
+    Each turn of the loop serves the next cycle in which a sub-partition has something to do.
+    """
     rows, parts = len(state.finish), code.sm.sub_partitions
     now = np.int64(0)  # a literal would be compiled for apart
-    for slot in range(len(state.blocks)):
-        if state.flow.next_row < rows:
-            _launch(code, state, slot, now, now)
+    if state.flow.next_row == 0:
+        for slot in range(len(state.blocks)):
+            if state.flow.next_row < rows:
+                _launch(code, state, slot, now, now)
+    receive(code, state, state.flow.since - 1)
+    state.flow.since = state.flow.until
     while state.flow.finished < rows:
         now = np.int64(NEVER)
         for number in range(parts):
             now = min(now, state.parts[number].next_cycle)
-        # All that are left wait for what nobody does: the caller refuses.
-        if now >= NEVER:
+        # All that are left wait for what nobody here does: the caller knows whether another SM does.
+        if now >= state.flow.until:
             return
         # What all share is asked first by the sub-partition after the one that had it last: else one of them would
         # always be first at a full queue, and its warps would run ahead of the others.
@@ -458,7 +464,7 @@ def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> 
     """Give a slot the next block; its warps begin at a time."""
     warps, row, block = code.derived.warps, state.flow.next_row, state.blocks[slot]
     state.flow.next_row += 1
-    block.live = warps
+    block.row, block.live = row, warps
     for barrier in range(BARRIERS):
         block.waiting[barrier] = 0
     for number in range(slot * code.derived.objects, (slot + 1) * code.derived.objects):

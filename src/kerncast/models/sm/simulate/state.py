@@ -5,6 +5,7 @@ larger number and tells what was waited for.
 """
 
 from collections.abc import Callable
+from enum import IntEnum
 from functools import cache
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar, cast, get_type_hints
 
@@ -49,6 +50,7 @@ Real = Any
 KIND_BITS, KIND_MASK = 2, 3
 ARITHMETIC, SHORT, LONG = 0, 1, 2
 NEVER = 2**62
+OBJECT_MASK = (1 << OBJECT_BITS) - 1
 
 # The unit that a micro-op issues to has to have room first: a pipe, of which LSU stands for shared memory, or a queue.
 TO_LOAD, TO_STORE, TO_ATOMIC = len(Pipe), len(Pipe) + 1, len(Pipe) + 2
@@ -283,9 +285,28 @@ class Queues:
     """sectors to be written to DRAM, below one"""
 
 
+class Message(IntEnum):
+    """The numbers of which a message consists: a change of an mbarrier in a block on another SM."""
+
+    ROW = 0
+    """number of the block in its trace, which is that of its cluster"""
+    RANK = 1
+    """rank of the block that is told, combined by exclusive or with that of the one that tells"""
+    OBJECT = 2
+    """number of the mbarrier"""
+    CHANGE = 3
+    """EventChange"""
+    NUMBER = 4
+    """arrivals or bytes"""
+    TOLD = 5
+    """when that happens, and what kind brings it"""
+
+
 class Block:
     """A resident block."""
 
+    row: _Int64
+    """its number in the trace"""
     live: _Int64
     """warps that have not ended"""
     waiting: Annotated[Any, np.int64, (BARRIERS,)]
@@ -305,6 +326,12 @@ class Flow:
     """accesses to L1 so far, which date its lines"""
     first_part: _Int64
     """sub-partition that is served first"""
+    since: _Int64
+    """first cycle that has not been simulated"""
+    until: _Int64
+    """cycle before which the simulation stops, to go on later"""
+    sent: _Int64
+    """messages in ``State.sent``"""
 
 
 class Totals:
@@ -399,6 +426,10 @@ class State(NamedTuple):
     """[block that has ended] cycle"""
     progress: Int64s
     """[block that has ended] micro-ops issued until then"""
+    sent: Int64s
+    """[message, field of Message] what blocks tell those of their clusters on other SMs; without room nothing is"""
+    received: Int64s
+    """[message, field of Message] what those tell the blocks here; one that is no longer waiting has the row -1"""
 
 
 @cache
@@ -406,7 +437,7 @@ def layout(fields: type[Any]) -> np.dtype[Any]:
     """Return how records of a class lie in memory: each annotated field in turn, aligned.
 
     >>> layout(Block).names
-    ('live', 'waiting', 'wanted')
+    ('row', 'live', 'waiting', 'wanted')
     """
     hints = get_type_hints(fields, include_extras=True).items()
     return np.dtype((np.record, np.dtype([(name, *_memory_of(hint)) for name, hint in hints], align=True)))
@@ -435,10 +466,14 @@ def _record_of(sm: SM) -> SM:
     return cast("SM", found)
 
 
-def code_of(program: Program, trace: SMTrace, sm: SM) -> Code:
-    """Return a program, a trace and an SM as the records that a simulation reads."""
+def code_of(program: Program, trace: SMTrace, sm: SM, places: Int64s | None = None) -> Code:
+    """Return a program, a trace and an SM as the records that a simulation reads.
+
+    ``places``: where mbarriers lie in shared memory, which are numbered in this order; None: those of the trace.
+    """
     slot_of, slots = _slots(program)
-    events, objects = _with_numbered_objects(np.ascontiguousarray(trace.events).view(np.int64))
+    places = places_of(trace) if places is None else places
+    events = _with_numbered_objects(np.ascontiguousarray(trace.events).view(np.int64), places)
     blocks_of = np.repeat(np.arange(len(program.starts) - 1), np.diff(program.starts))
     partial = np.unique(blocks_of[program.weight < FULL_WEIGHT])
     counter_of = np.full(len(program.starts) - 1, -1, np.int32)
@@ -453,29 +488,40 @@ def code_of(program: Program, trace: SMTrace, sm: SM) -> Code:
         events=events,
         chains=np.ascontiguousarray(trace.chains, np.int64),
         sm=_record_of(sm),
-        derived=_derived(sm, trace, objects),
+        derived=_derived(sm, trace, len(places)),
     )
 
 
-def _with_numbered_objects(events: Int64s) -> tuple[Int64s, int]:
-    """Return events whose mbarriers are numbered from 0 on in place of where they lie, and how many there are."""
+def _is_of_mbarrier(events: Int64s) -> npt.NDArray[np.bool_]:
     is_event = (events >> OPERATION_SHIFT & OPERATION_MASK) == Operation.EVENT
-    is_event &= ~np.isin(events >> MASK_SHIFT & 0xF, [EventChange.PRODUCT, EventChange.BARRIER])
+    is_other = np.isin(events >> MASK_SHIFT & 0xF, [EventChange.PRODUCT, EventChange.BARRIER])
+    return np.asarray(is_event & ~is_other)
+
+
+def places_of(*traces: SMTrace) -> Int64s:
+    """Return where the mbarriers of traces lie in shared memory, in rising order."""
+    every = [np.ascontiguousarray(trace.events).view(np.int64) for trace in traces]
+    return np.unique(np.concatenate([events[_is_of_mbarrier(events)] & OBJECT_MASK for events in every]))
+
+
+def _with_numbered_objects(events: Int64s, places: Int64s) -> Int64s:
+    """Return events whose mbarriers are numbered in the order of ``places``, in place of where they lie."""
+    is_event = _is_of_mbarrier(events)
     if not is_event.any():
-        return events, 0
-    mask = (1 << OBJECT_BITS) - 1
-    places, numbers = np.unique(events[is_event] & mask, return_inverse=True)
+        return events
     numbered = events.copy()
-    numbered[is_event] = events[is_event] & ~mask | numbers
-    return numbered, len(places)
+    numbered[is_event] = events[is_event] & ~OBJECT_MASK | np.searchsorted(places, events[is_event] & OBJECT_MASK)
+    return numbered
 
 
-def state_of(code: Code, program: Program, rows: int, resident: int) -> State:
-    """Return a simulation's state before its first cycle."""
+def state_of(code: Code, program: Program, rows: int, resident: int, messages: int = 0) -> State:
+    """Return a simulation's state before its first cycle, with room for so many messages to other SMs."""
     warps = resident * int(code.derived.warps)
     lines = int(code.derived.l1_sets) * WAYS
     parts = _table(SubPartition, int(code.sm.sub_partitions))
     parts["next_cycle"] = parts["far_cycle"] = NEVER
+    flow = _record(Flow)
+    flow.until = NEVER
     return State(
         warps=_table(Warp, warps),
         ready=np.zeros((warps, program.registers + 1), np.int64),
@@ -490,11 +536,13 @@ def state_of(code: Code, program: Program, rows: int, resident: int) -> State:
         used=np.zeros(lines, np.int64),
         filled=np.zeros(lines),
         blocks=_table(Block, resident),
-        flow=_record(Flow),
+        flow=flow,
         totals=_record(Totals),
         stalls=np.zeros((len(program.pipe), len(Stall)), np.int64),
         finish=np.zeros(rows),
         progress=np.zeros(rows, np.int64),
+        sent=np.zeros((messages, len(Message)), np.int64),
+        received=np.zeros((0, len(Message)), np.int64),
     )
 
 
