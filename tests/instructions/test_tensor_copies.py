@@ -63,6 +63,21 @@ cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
     assert trace.counts.sectors.sum(axis=0).tolist()[-3:] == [65, 16, 8]
 
 
+@ENGINES
+def test_lanes_that_store_the_same_store_it_once(engine: str) -> None:
+    """As ptxas makes one instruction of a warp of it; sums are a loop over lanes, and so are stores to other places."""
+    body = """
+add.u32 %w5, %t, 1; @%p0 st.shared.u32 [%w0], 7;
+cp.async.bulk.global.shared::cta.bulk_group [%b], [%w0], 128;
+cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%b], [%w0], 16;
+mul.wide.u32 %s0, %t, 32; add.s64 %s0, %b, %s0; cp.async.bulk.global.shared::cta.bulk_group [%s0], [%w0], 32;
+cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;
+"""
+    counts = run(body, engine).counts
+    assert counts.accesses.sum(axis=0).tolist()[-3:] == [1, 32, 32]
+    assert counts.sectors.sum(axis=0).tolist()[-3:] == [4, 32, 32]
+
+
 def box_of(matrix: Any, at: tuple[int, int], box: tuple[int, int], swizzle: int) -> list[int]:
     """Return the words of shared memory that a box fills, as the ISA draws its swizzling modes."""
     rows, columns = box

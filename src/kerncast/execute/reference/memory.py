@@ -23,7 +23,7 @@ from kerncast.execute.setup.arena import (
 )
 from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT, departed, outside_of_cluster
 from kerncast.execute.setup.layout import DTYPES, as_type, raw_dtype, to_register
-from kerncast.execute.setup.tensor_copies import BlockMemory, Moved, moves
+from kerncast.execute.setup.tensor_copies import BlockMemory, Moved, is_issued_once, moves
 from kerncast.execute.setup.textures import OBJECT_BYTES, TextureObject, object_fault
 from kerncast.ptx import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Trait, Vector
 from kerncast.ptx.tensor_layouts import SHORT_NUMBERS
@@ -347,10 +347,13 @@ class Memory:
                 leaves.append([self.threads.values(each, "u16", threads) for each in operand.elements])
             else:
                 leaves.append([self.threads.values(operand, "u32", threads)])
-        found = []
+        found, done = [], []
         for number, thread in enumerate(threads.tolist()):
             values = [[int(each[number]) for each in own] for own in leaves]
-            found.append((thread, moves(ins, values, self._block_memory(ins, thread, complete))))
+            asked = int(self.threads.warp[thread]), values
+            if not (is_issued_once(ins) and asked in done):
+                found.append((thread, moves(ins, values, self._block_memory(ins, thread, complete))))
+                done.append(asked)
         return found
 
     def _block_memory(self, ins: Instruction, thread: int, complete: Callable[..., None]) -> BlockMemory:

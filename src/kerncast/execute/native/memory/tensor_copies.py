@@ -15,7 +15,7 @@ from kerncast.execute.setup.arena import Arena, Touched
 from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.supported import unravel
-from kerncast.execute.setup.tensor_copies import BlockMemory, Moved, moves, touch, touched_sectors
+from kerncast.execute.setup.tensor_copies import BlockMemory, Moved, is_issued_once, moves, touch, touched_sectors
 from kerncast.launch import Launch
 from kerncast.ptx import Address, Instruction, Trait, Vector
 from kerncast.traces import (
@@ -88,9 +88,13 @@ def copier_of(world: World) -> Any:
 
     def copy_lanes(worker: int, warp: int, lanes: int, position: int, values: int) -> None:
         try:
-            for lane in range(LANES):
-                if lanes >> lane & 1:
-                    _copy(world, _Place(world, position, worker, warp, lane), values)
+            done: list[list[list[int]]] = []
+            for lane in (each for each in range(LANES) if lanes >> each & 1):
+                place = _Place(world, position, worker, warp, lane)
+                asked = _values(place.ins, values, lane)
+                if not (is_issued_once(place.ins) and asked in done):
+                    _copy(world, place, asked)
+                    done.append(asked)
         except Exception as error:  # noqa: BLE001  generated code cannot pass it on; the engine raises it
             world.failure = world.failure or error
             _write(worker, WORKER, "fault", FAULTS["copy"])
@@ -99,8 +103,8 @@ def copier_of(world: World) -> Any:
     return Copier(copy_lanes)
 
 
-def _copy(world: World, place: "_Place", values: int) -> None:
-    moved = moves(place.ins, _values(place.ins, values, place.lane), place.memory())
+def _copy(world: World, place: "_Place", asked: list[list[int]]) -> None:
+    moved = moves(place.ins, asked, place.memory())
     sectors, lines = touched_sectors(moved)
     place.count(world.counters[place.position], (1, 1, len(sectors), len(lines)))
     place.record(sectors, lines)
