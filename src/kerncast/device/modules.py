@@ -216,9 +216,10 @@ class Modules:
         self._report(f"compiling {function.name}")
         try:
             function.compiled = compiled_from(origin.request, function)
-        except CompileError:
+        except CompileError as error:
             if not origin.ptx:
-                raise
+                cure = f"{error.cure or ''} clang may take what NVRTC refuses: -D KERNCAST_CLANG=1.".strip()
+                raise CompileError(error.what, where=error.where, cure=cure) from None
 
     def origin_of(self, function: Function) -> Origin:
         """Return what a kernel was made from: the source of its module, or its PTX."""

@@ -15,6 +15,7 @@ from kerncast.errors import KernelFault
 from kerncast.execute.live import Call, LiveMemory, Rules
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.gpu import resolve_gpu
+from kerncast.hostbuild.compiling import ASKS_FOR_CLANG
 
 #: What only one source sees, and int64_t, have one name in the program, by clang, and another one in PTX, by NVRTC.
 SOURCE = """
@@ -82,6 +83,14 @@ def test_kernels_are_compiled_from_the_source_where_they_can_be(tmp_path: Path, 
     assert modules.origin_of(own).request is not None
     # What is recorded of it links: no other kernel of the text is in it.
     assert modules.origin_of(hers).ptx.count(".entry") == 1
+
+
+def test_a_refusal_by_nvrtc_names_the_other_compiler(tmp_path: Path, memory: LiveMemory) -> None:
+    found = loaded(tmp_path, "__global__ void k(int *p) { *p = unknown; }", memory).function(1, 1, "_Z1kPi")
+    assert found.refusal is not None
+    assert "unknown" in found.refusal.what
+    assert found.refusal.cure is not None
+    assert f"-D {ASKS_FOR_CLANG}=1" in found.refusal.cure
 
 
 def loaded(folder: Path, text: str, memory: LiveMemory, ptx: str = "") -> Modules:
