@@ -71,7 +71,7 @@ def assemble(ptx: bytes, architecture: str, source: str) -> Assembled:
     if library is None:
         raise CompileError("nvJitLink, which assembles PTX, is not installed", cure=cure_for_missing(WHEEL))
     handle = ctypes.c_void_p()
-    options = (ctypes.c_char_p * 3)(f"-arch={architecture}".encode(), b"-verbose", b"-Xptxas=-v")
+    options = (ctypes.c_char_p * 4)(f"-arch={architecture}".encode(), b"-lineinfo", b"-verbose", b"-Xptxas=-v")
     status = library.create(ctypes.byref(handle), len(options), options)
     if status:
         raise CompileError(f"no code can be made for {architecture}", where=source, cure="Choose another GPU.")

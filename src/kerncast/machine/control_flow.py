@@ -139,9 +139,13 @@ class MachineGraph:
 
 
 def machine_graph(routine: MachineRoutine) -> MachineGraph:
-    """Return the control flow of a routine; raises UnmatchedError where control goes to an unknown place."""
+    """Return the control flow of a routine; raises UnmatchedError where control goes to an unknown place.
+
+    Routines that stand elsewhere, such as those that end a failed assertion, are called and have no blocks here.
+    """
     code, labels = routine.instructions, dict(routine.labels)
-    unknown = {target for ins in code if ins.opcode in _JUMPS | _CALLS for target in ins.targets} - labels.keys()
+    places = {to for ins in code if ins.opcode in _JUMPS | _CALLS for to in ins.targets if not _is_routine(ins, to)}
+    unknown = places - labels.keys()
     if unknown or not code or any(ins.opcode in _CALLS and not ins.targets for ins in code):
         raise UnmatchedError
     ends = {number + 1 for number, ins in enumerate(code) if _ends_block(ins)}

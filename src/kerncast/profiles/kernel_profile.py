@@ -396,8 +396,7 @@ class KernelProfile:
     """lines that ran, in the order of files and lines"""
     balance: Balance | None = None
     busiest: Counts = field(default_factory=Counts)
-    """counts of the executed block with the most instructions; empty where all do about the same, where blocks may find
-    their work by what others have done, and where nobody counted"""
+    """counts of the block with the most instructions; empty where all are alike, or find their work by what others did"""
     warp_states: WarpStates | None = None
     """simulated warp states; None where no GPU was named, or the launch could not be simulated"""
     grid_barriers: int | None = None

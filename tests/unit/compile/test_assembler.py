@@ -4,6 +4,8 @@ import pytest
 
 from kerncast.compile.assembler import assemble, entries_of, library_path
 from kerncast.errors import CompileError
+from kerncast.machine.control_flow import machine_graph
+from kerncast.machine.listing import disassemble
 
 pytestmark = pytest.mark.skipif(library_path() is None, reason="nvJitLink is not installed (extra ptx)")
 
@@ -32,6 +34,23 @@ def test_ptx_becomes_an_elf_file_for_newer_architectures_too() -> None:
         assert found.cubin.startswith(b"\x7fELF")
         assert "Used" in found.log
         assert "registers" in found.log
+
+
+def test_machine_code_names_the_lines_of_ptx_that_names_no_source() -> None:
+    """Nor does it fail where a routine stands elsewhere: ``__assertfail`` has no blocks here."""
+    call = ".extern .func __assertfail(.param .b64 a);\n"
+    more = (
+        "setp.eq.u32 %p1, %r1, 7; @!%p1 bra on; {{ .param .b64 a; st.param.b64 [a], 0; call __assertfail, (a); }} on:"
+    )
+    ptx = text(more=".reg .pred %p<2>; " + more.format()).decode()
+    ptx = ptx.replace(".visible .entry", call + ".visible .entry")
+    code = disassemble(assemble(ptx.encode(), "sm_75", "k.ptx").cubin, "sm_75")
+    lines = ptx.splitlines()
+    (store,) = (each for each in code.routines["k"].instructions if each.opcode == "STG")
+    assert lines[store.line - 1].strip().startswith("st.global.u32")
+    graph = machine_graph(code.routines["k"])
+    assert [block.called for block in graph.blocks if block.called] == ["__assertfail"]
+    assert all(block.calls is None for block in graph.blocks)
 
 
 def test_ptx_of_a_newer_compiler_is_read_as_far_as_it_uses_nothing_new() -> None:

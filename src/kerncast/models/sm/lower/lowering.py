@@ -396,7 +396,7 @@ class _Lowering:
         parts = _between_products(moving)
         ordered = [part[n] for part in parts for n in scheduled(part, [self._latency.of(op) for op in part])]
         ending = sorted((op for op in ops if op.instruction == last), key=_is_branch)
-        return [*ordered, *ending]
+        return [*_with_late_answers(ordered, ending), *ending]
 
 
 def _between_products(ops: Sequence[MicroOp]) -> list[list[MicroOp]]:
@@ -407,6 +407,25 @@ def _between_products(ops: Sequence[MicroOp]) -> list[list[MicroOp]]:
         if op.memory is Memory.AWAIT and op.group == Group.PRODUCTS:
             parts.append([])
     return parts
+
+
+def _with_late_answers(ops: Sequence[MicroOp], ending: Sequence[MicroOp]) -> list[MicroOp]:
+    """Return micro-ops with each wait last whose answer another line needs: the warp goes on while it is asked for.
+
+    Pipelines ask for their next stage before they work on this one. Machine code writes a predicate that nothing reads
+    until then (``SYNCS.PHASECHK.TRANS64.TRYWAIT``, then ``UTCHMMA``; nvJitLink 12.9 for CUTLASS's kernels for sm_100a).
+    """
+    found = list(ops)
+    for wait in (op for op in ops if op.memory is Memory.WAIT):
+        answers, late = set(wait.destinations), [wait]
+        for op in found[found.index(wait) + 1 :]:
+            if answers.intersection(op.sources):
+                answers.update(op.destinations)
+                late.append(op)
+        is_needed_here = any(answers.intersection(op.sources) for op in ending)
+        if not is_needed_here and all(op.memory is Memory.NONE for op in late[1:]):
+            found = [op for op in found if not any(op is each for each in late)] + late
+    return found
 
 
 def _is_branch(op: MicroOp) -> bool:
