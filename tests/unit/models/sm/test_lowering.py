@@ -379,3 +379,31 @@ st.global.f32 [%d0+516], %f2;"""
     (first, *_) = np.flatnonzero(program.memory == Memory.COPY)
     assert not registers(program.destinations[first])
     assert set(program.accesses[first]) == {program.instruction[first], -1}
+
+
+ASKED = "mbarrier.try_wait.parity.shared::cta.b64 %p1, [held], %r1; "
+WORK = "ld.shared.u32 %r2, [held]; add.s32 %r3, %r2, 1; st.shared.u32 [held], %r3; "
+KEPT = f"selp.b32 %r4, 1, 0, %p1; {WORK}"
+
+
+@pytest.mark.parametrize(
+    ("then", "comes_first"),
+    [
+        # As a pipeline of CUTLASS asks for its next stage: another block reads the answer.
+        (
+            f"selp.b32 %r4, 1, 0, %p1; {WORK} setp.ne.s32 %p3, %r3, 0; @%p3 bra on; on: st.shared.u32 [held], %r4;",
+            False,
+        ),
+        (f"{KEPT} setp.ne.s32 %p3, %r4, 0; @%p3 bra on; on: st.shared.u32 [held], %r3;", True),
+        (f"{WORK} @%p1 bra on; st.shared.u32 [held], %r1; on:", True),
+        # What is stored needs it.
+        (f"{KEPT} st.shared.u32 [held], %r4;", True),
+    ],
+)
+def test_a_warp_waits_where_its_answer_is_needed(then: str, comes_first: bool) -> None:
+    text = f"{PTX_HEAD}.visible .entry k(.param .u64 p) {{ {REGISTERS} {SHARED} mov.u32 %r1, 0; {ASKED}{then} ret; }}"
+    text = text.replace(".target sm_70", ".target sm_90").replace(".align 4", ".align 8")
+    program = linked_program(text, "k")
+    found = lower(program.function, program.cfg, load_architecture("sm_90"))
+    memory = found.memory[: found.starts[1]].tolist()
+    assert (memory.index(Memory.WAIT) < memory.index(Memory.SHARED_LOAD)) is comes_first
