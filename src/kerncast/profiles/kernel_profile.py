@@ -396,7 +396,7 @@ class KernelProfile:
     """lines that ran, in the order of files and lines"""
     balance: Balance | None = None
     busiest: Counts = field(default_factory=Counts)
-    """counts of the block with the most instructions; empty where all are alike, or find their work by what others did"""
+    """counts of the block with the most instructions; empty where all are alike, or take their work from one another"""
     warp_states: WarpStates | None = None
     """simulated warp states; None where no GPU was named, or the launch could not be simulated"""
     grid_barriers: int | None = None
