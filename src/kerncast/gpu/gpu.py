@@ -684,6 +684,11 @@ def dirty_l2_fractions() -> tuple[float, float, float]:
     return _around_a_launch("do_bench_dirty_l2"), low, high
 
 
+def do_bench_width() -> float:
+    """Return how much wider intervals of times by Triton's do_bench are, in ln(time)."""
+    return _around_a_launch("do_bench_width")
+
+
 def _around_a_launch(name: str) -> float:
     sheet = read_sheet(DATA / "launch_overhead.toml", "launch_overhead")
     values = si_fields(sheet.facts, "launch_overhead")
