@@ -102,6 +102,8 @@ def _kinds(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, str]:
     named = next((m for m in small if m in _BITS and m != "f16"), "")
     if opcode == "IMMA":
         return named or "s8", "s32"
+    if opcode == "QMMA":  # floats of 4, 6 and 8 bits have a byte each: they are as fast as FP8
+        named = "e4m3"
     return named or "f16", "f32" if "f32" in small else "f16"
 
 
