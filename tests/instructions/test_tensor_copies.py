@@ -8,7 +8,7 @@ import pytest
 
 from kerncast import predict
 from kerncast.compile import CompiledKernel
-from kerncast.errors import KernelFault
+from kerncast.errors import KernelFault, LaunchError
 from kerncast.execute import WholeGrid, execute
 from kerncast.launch import Argument, Launch, TensorTiles, parse_value
 from kerncast.prediction import Prediction
@@ -433,3 +433,10 @@ def test_a_copy_for_all_blocks_of_a_cluster_has_a_time(turns: int, tmp_path: Pat
     assert second == pytest.approx(first, rel=0.02)
     # A block that copies twice as many bytes for both takes longer, by less than one more latency.
     assert first < found["0; or"].seconds * 1.02
+
+
+@pytest.mark.parametrize("option", ["box = [{}, 16]", "box = [8, 16], lower = [-{}], upper = [0]"])
+def test_numbers_of_thousands_of_digits_are_no_tensor_map(option: str) -> None:
+    """Python refuses to read them, which is no defect of kerncast."""
+    with pytest.raises(LaunchError, match="is no tensor map"):
+        parse_value(f"tensormap(u32[8, 8, 16] zeros, {option.format('9' * 5000)})", "m", Path())
