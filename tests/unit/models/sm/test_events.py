@@ -1,5 +1,6 @@
 """Waits for events in the simulation of an SM, against what can be worked out by hand."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -313,15 +314,15 @@ def test_a_pair_whose_leader_multiplies_takes_the_slower_of_copies_and_products(
         assert first == pytest.approx(turns * one, rel=0.05)
 
 
-@pytest.mark.parametrize(("path", "drawn"), [(16.0, 32.0), (12.0, 12.0)])
+@pytest.mark.parametrize(("path", "drawn"), [(math.inf, 32.0), (24.0, 24.0), (12.0, 12.0)])
 def test_the_shares_of_l2_go_to_the_block_that_copies_for_all(path: float, drawn: float) -> None:
     """It draws what both SMs have of L2, unless its own path from there is narrower."""
     lines, rate = 2000, 16.0
     copying = [begin(FULL), *WAKE, *copy_for_both(FULL, lines, 0), wait(FULL, 0)]
     using = [begin(FULL), *WAKE, expect(FULL, lines), wait(FULL, 0)]
-    sm = sm_of(**{**FAST, "l2_bytes_per_cycle": rate, "l2_path_bytes_per_cycle": path})
+    sm = sm_of(**{**FAST, "l2_bytes_per_cycle": rate, "l2_path_bytes_per_cycle": min(path, rate)})
     traces = [trace_of([[steps]]) for steps in (copying, using)]
-    done = simulate_together(PROGRAM, traces, [sm.with_share(part) for part in parts_of([lines, 0.0])], 1)
+    done = simulate_together(PROGRAM, traces, [sm.with_share(part, path) for part in parts_of([lines, 0.0])], 1)
     assert last(of_cluster(done)) == pytest.approx(lines * LINE / drawn + sm.l2_latency + ENGINE + 80, abs=30)
     assert of_cluster(done).l2_read_sectors == 4 * lines / 2, "by the mean block"
 
