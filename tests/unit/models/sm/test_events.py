@@ -327,6 +327,21 @@ def test_the_shares_of_l2_go_to_the_block_that_copies_for_all(path: float, drawn
     assert of_cluster(done).l2_read_sectors == 4 * lines / 2, "by the mean block"
 
 
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_copy_for_many_blocks_takes_the_engine_of_one(others: int) -> None:
+    """Each block's shared memory takes the lines, at 128 bytes per clock, when the engine of one has read them."""
+    lines = 2000
+    expected, copied = load(FULL, lines, 0)
+    (told, *read) = copied.accesses[COPY]
+    further = [(told[0], told[1] | number << TOLD_SHIFT, told[2]) for number in range(1, others + 1)]
+    copying = [begin(FULL), *WAKE, expected, Step(COPY, {COPY: [told, *further, *read]}), wait(FULL, 0)]
+    using = [begin(FULL), *WAKE, expect(FULL, lines), wait(FULL, 0)]
+    traces = [trace_of([[steps]]) for steps in (copying, *[using] * others)]
+    done = simulate_together(PROGRAM, traces, [sm_of(**FAST)] * len(traces), 1)
+    for each in done:
+        assert last(each) == pytest.approx(lines + ENGINE + 80, abs=60)
+
+
 @pytest.mark.parametrize("latency", [0.0, 180.0])
 def test_an_arrival_on_another_sm_takes_the_way_there(latency: float) -> None:
     """Two blocks wait for each other in turn, so that every step is one way between their SMs."""
