@@ -8,7 +8,7 @@ import pytest
 
 from kerncast import predict
 from kerncast.compile import CompiledKernel
-from kerncast.errors import KernelFault, LaunchError
+from kerncast.errors import KernelFault, LaunchError, NotExecutedError
 from kerncast.execute import WholeGrid, execute
 from kerncast.launch import Argument, Launch, TensorTiles, parse_value
 from kerncast.prediction import Prediction
@@ -265,6 +265,22 @@ def test_maps_that_do_not_fit_are_told(engine: str, name: str, tensor: str, word
 """
     with pytest.raises(KernelFault, match=words):
         run(body, engine, tensor=f"tensormap({tensor})")
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("3d.im2col.shared::cluster.global", "{0, 0, 0}], [%w1], {%h0}, %h0"),
+        ("3d.im2col.shared::cluster.global.multicast::cluster", "{0, 0, 0}], [%w1], {%h0}"),
+        ("2d.shared::cluster.global", "{0, 0}], [%w1], %h0"),
+        ("2d.shared::cluster.global.multicast::cluster", "{0, 0}], [%w1]"),
+    ],
+)
+def test_a_mask_belongs_to_a_multicast(name: str, operands: str) -> None:
+    """Else the last other operand would be taken for one, or be left out."""
+    body = f".reg .b16 %h<1>; @%p0 cp.async.bulk.tensor.{name}.mbarrier::complete_tx::bytes [%w0], [%m, {operands};"
+    with pytest.raises(NotExecutedError, match="with these operands"):
+        run(body, "native")
 
 
 LOAD = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"

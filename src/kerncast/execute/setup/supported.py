@@ -372,7 +372,7 @@ def _is_coordinate(operand: Operand) -> bool:
 
 
 def _names_box(ins: Instruction) -> bool:
-    """Return whether a copy of a box has one operand with as many coordinates as dimensions."""
+    """Return whether a copy of a box has one operand with as many coordinates as dimensions, and a mask as it says."""
     if not ins.opcode.name.endswith("bulk.tensor"):
         return True
     ranks = [int(m[0]) for m in ins.modifiers if m in _RANKS]
@@ -384,7 +384,9 @@ def _names_box(ins: Instruction) -> bool:
     # One number in braces is read as if it had none.
     if offsets != ([rank - 2] if "im2col" in ins.modifiers and rank > 3 else []) or (ins.names_rows and rank != 2):
         return False
-    return places == wanted and len(set(ins.modifiers) & {"add", "min", "max", "and", "or", "xor"}) < 2
+    others = int("im2col" in ins.modifiers) + int("multicast::cluster" in ins.modifiers)
+    is_whole = places == wanted and len(ins.operands) == len(places) + others
+    return is_whole and len(set(ins.modifiers) & {"add", "min", "max", "and", "or", "xor"}) < 2
 
 
 _RANKS = {f"{rank}d" for rank in range(1, 6)}
