@@ -9,7 +9,7 @@ import pytest
 from kerncast import predict
 from kerncast.errors import UnsupportedError
 from kerncast.models.sm.micro_ops import Group, Memory, Pipe
-from kerncast.models.sm.results import Simulated, of_cluster, parts_of
+from kerncast.models.sm.results import Simulated, Stall, of_cluster, parts_of
 from kerncast.models.sm.simulate import simulate, simulate_together
 from kerncast.traces import OBJECT_BITS, TOLD_SHIFT, EventChange, Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
@@ -324,7 +324,10 @@ def test_the_shares_of_l2_go_to_the_block_that_copies_for_all(path: float, drawn
     traces = [trace_of([[steps]]) for steps in (copying, using)]
     done = simulate_together(PROGRAM, traces, [sm.with_share(part, path) for part in parts_of([lines, 0.0])], 1)
     assert last(of_cluster(done)) == pytest.approx(lines * LINE / drawn + sm.l2_latency + ENGINE + 80, abs=30)
-    assert of_cluster(done).l2_read_sectors == 4 * lines / 2, "by the mean block"
+    found = of_cluster(done)
+    assert found.l2_read_sectors == 4 * lines / 2, "by the mean block"
+    assert found.l2_requests == lines, "each SM asks one after the other"
+    assert found.stalls[:, Stall.SELECTED].sum() == pytest.approx(found.issued, abs=0.5)
 
 
 @pytest.mark.parametrize("others", [1, 3])
