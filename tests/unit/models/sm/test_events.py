@@ -345,6 +345,16 @@ def test_a_copy_for_many_blocks_takes_the_engine_of_one(others: int) -> None:
         assert last(each) == pytest.approx(lines + ENGINE + 80, abs=60)
 
 
+def test_copies_from_shared_memory_to_two_blocks_take_turns() -> None:
+    """Two lanes copy a thousand lines each, one of them to the other block, by 128 bytes per clock."""
+    lines = 1000
+    told = event(EventChange.COMPLETE, FULL, LINE * lines)
+    copying = [begin(FULL), *WAKE, expect(FULL, lines), Step(COPY, {COPY: [told, other(told)]}), wait(FULL, 0)]
+    using = [begin(FULL), *WAKE, expect(FULL, lines), wait(FULL, 0)]
+    for end in run_pair([copying], [using]):
+        assert end == pytest.approx(2 * lines + ENGINE + 80, abs=60)
+
+
 @pytest.mark.parametrize("latency", [0.0, 180.0])
 def test_an_arrival_on_another_sm_takes_the_way_there(latency: float) -> None:
     """Two blocks wait for each other in turn, so that every step is one way between their SMs."""
