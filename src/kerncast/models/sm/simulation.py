@@ -116,7 +116,7 @@ def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, i
     memory = grid_memory(recorded, trace, blocks.grid, is_warm=is_warm)
     shares = memory.shares
     # What L1 lets through is not known before the simulation: the first blocks tell it for all.
-    traffic = [1.0] * max(1, len(blocks.ranks))
+    traffic = [1.0] * blocks.together
     for rows in (blocks.resident, len(trace.block_ids)):
         sm = sm_of(gpu, geometry, shares)
         ranks = [each.head(rows) for each in blocks.ranks or (trace,)]
@@ -167,7 +167,9 @@ class SimulatedSM:
 
     def _idle_work(self, execution: Execution) -> float:
         """Return the instructions of the idle blocks, relative to those of the others."""
-        return idle_work(execution) if execution.grid_blocks > self.blocks.plan.grid_blocks else 0.0
+        return (
+            idle_work(execution, self.blocks.together) if execution.grid_blocks > self.blocks.plan.grid_blocks else 0.0
+        )
 
     def _work(self, idle: float) -> SimulatedWork:
         """Return what all blocks of the grid issue and move; idle ones move nothing."""
@@ -192,7 +194,7 @@ class SimulatedSM:
             plan.load, plan.grid_blocks, self.blocks.ranks,
         )  # fmt: skip
         idle_blocks = execution.grid_blocks - plan.grid_blocks
-        kept = busy_blocks(execution) if idle_blocks else None
+        kept = busy_blocks(execution, self.blocks.together) if idle_blocks else None
         busy = cycles_of_grid(execution, run, kept, floor, work)
         idle_cycles = known_fact(plan.gpu.architecture.cycles.idle_block, "cycles.idle_block", plan.gpu)
         per_sm = idle_blocks / plan.gpu.sm_count

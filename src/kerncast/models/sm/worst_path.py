@@ -84,7 +84,7 @@ def path_cycles(found: SimulatedSM, execution: Execution) -> float:
     traces, plan = found.blocks.ranks or (found.blocks.trace,), found.blocks.plan
     paths = np.concatenate([block_paths(found.program, found.sm, each) for each in traces])
     paths += found.sm.block_launch_cycles
-    kept = busy_blocks(execution)
+    kept = busy_blocks(execution, found.blocks.together)
     everything = np.ones(len(kept), np.bool_)
     of_grid, _ = work_of_grid(execution, kept if kept.any() else everything)
     lengths = np.array(execution.trace.cfg.lengths, np.int64)
