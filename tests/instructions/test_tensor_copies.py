@@ -8,7 +8,7 @@ import pytest
 
 from kerncast import predict
 from kerncast.compile import CompiledKernel
-from kerncast.errors import KernelFault
+from kerncast.errors import KernelFault, LaunchError, NotExecutedError
 from kerncast.execute import WholeGrid, execute
 from kerncast.launch import Argument, Launch, TensorTiles, parse_value
 from kerncast.prediction import Prediction
@@ -267,6 +267,22 @@ def test_maps_that_do_not_fit_are_told(engine: str, name: str, tensor: str, word
         run(body, engine, tensor=f"tensormap({tensor})")
 
 
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("3d.im2col.shared::cluster.global", "{0, 0, 0}], [%w1], {%h0}, %h0"),
+        ("3d.im2col.shared::cluster.global.multicast::cluster", "{0, 0, 0}], [%w1], {%h0}"),
+        ("2d.shared::cluster.global", "{0, 0}], [%w1], %h0"),
+        ("2d.shared::cluster.global.multicast::cluster", "{0, 0}], [%w1]"),
+    ],
+)
+def test_a_mask_belongs_to_a_multicast(name: str, operands: str) -> None:
+    """Else the last other operand would be taken for one, or be left out."""
+    body = f".reg .b16 %h<1>; @%p0 cp.async.bulk.tensor.{name}.mbarrier::complete_tx::bytes [%w0], [%m, {operands};"
+    with pytest.raises(NotExecutedError, match="with these operands"):
+        run(body, "native")
+
+
 LOAD = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
 BOX = "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes"
 STORE = "cp.async.bulk.global.shared::cta.bulk_group"
@@ -433,3 +449,10 @@ def test_a_copy_for_all_blocks_of_a_cluster_has_a_time(turns: int, tmp_path: Pat
     assert second == pytest.approx(first, rel=0.02)
     # A block that copies twice as many bytes for both takes longer, by less than one more latency.
     assert first < found["0; or"].seconds * 1.02
+
+
+@pytest.mark.parametrize("option", ["box = [{}, 16]", "box = [8, 16], lower = [-{}], upper = [0]"])
+def test_numbers_of_thousands_of_digits_are_no_tensor_map(option: str) -> None:
+    """Python refuses to read them, which is no defect of kerncast."""
+    with pytest.raises(LaunchError, match="is no tensor map"):
+        parse_value(f"tensormap(u32[8, 8, 16] zeros, {option.format('9' * 5000)})", "m", Path())

@@ -87,6 +87,14 @@ def group_rate(architecture: Architecture, factor: str) -> float | None:
     return None if lanes is None or bits is None else lanes * _HALF_BITS / bits
 
 
+def has_products_by_quads(architecture: Architecture) -> bool:
+    """Return whether tensor cores do Volta's four products by quads: from Ampere on they are code of shuffles and FMA.
+
+    Source: ptxas 12.9.
+    """
+    return architecture.number < _AMPERE
+
+
 def rate_in_use(architecture: Architecture, types: tuple[str, str], kinds: Iterable[str]) -> float | None:
     """Return the multiply-adds per clock and SM of products of A's type and the sums', by instructions of these kinds.
 
@@ -94,8 +102,8 @@ def rate_in_use(architecture: Architecture, types: tuple[str, str], kinds: Itera
     """
     kinds = list(kinds)
     factor, total = types
-    if architecture.number >= _AMPERE and any(each.startswith(_BY_QUADS) for each in kinds):
-        return None  # what does them is code of shuffles and FMA
+    if any(each.startswith(_BY_QUADS) for each in kinds) and not has_products_by_quads(architecture):
+        return None
     if any(each.startswith(("wgmma", "tcgen05")) for each in kinds):
         return group_rate(architecture, factor)
     alone = tensor_rate(architecture, factor, total)

@@ -215,6 +215,7 @@ def parse_tensor_map(text: str, where: str) -> tuple[str, MapOptions] | None:
     is_known = swizzle in swizzles and outside in {"zero", "nan"} and set(options) <= _OPTIONS
     images = set(options) & _IMAGES
     is_known &= not images or images >= {"lower", "upper"}
+    is_known &= match is None or not _TOO_LONG.search(match[2])
     if match is None or "box" not in options or not is_known or _OPTION.sub("", match[2]).strip():
         raise LaunchError(f"{text!r} is no tensor map", where=where, cure=_CURE)
     box = _numbers(options["box"])
@@ -225,6 +226,8 @@ def parse_tensor_map(text: str, where: str) -> tuple[str, MapOptions] | None:
     return match[1].strip(), MapOptions(box, swizzles[swizzle], outside == "nan", pixels)
 
 
+#: Digits of a number that no map has; Python refuses to read thousands of them.
+_TOO_LONG = re.compile(r"\d{20}")
 _IMAGES = {"lower", "upper", "step"}
 _OPTIONS = {"box", "swizzle", "outside"} | _IMAGES
 

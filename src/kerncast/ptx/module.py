@@ -208,6 +208,11 @@ class Instruction:
         return "shared::cluster" in self.modifiers
 
     @property
+    def names_rows(self) -> bool:
+        """Whether it copies four rows of a matrix, each by its number."""
+        return "tile::gather4" in self.modifiers or "tile::scatter4" in self.modifiers
+
+    @property
     def tells_cluster(self) -> bool:
         """Whether an answer goes to each block of the cluster."""
         return "multicast::cluster::all" in self.modifiers

@@ -67,6 +67,20 @@ def test_what_can_be_executed_has_the_same_counts() -> None:
     assert found.mix.warp_instructions == executed.mix.warp_instructions
 
 
+@pytest.mark.parametrize(("place", "per_warp"), [("%rd0", 1), ("%rd3", 2)])
+def test_a_bulk_store_of_a_warp_is_one_by_text_too(place: str, per_warp: int) -> None:
+    """Of the 32 warps of 128 x 8 threads each stores once, or once for its even and once for its odd lanes."""
+    text = TEXT.replace("TURNS", "%r4").replace(".pred %p<3>;", ".pred %p<3>; .shared .align 16 .b8 row[512];")
+    store = f"cp.async.bulk.global.shared::cta.bulk_group [{place}], [row], 512; cp.async.bulk.commit_group;"
+    text = text.replace("LAST", f"and.b32 %r6, %r3, 1; mul.wide.u32 %rd3, %r6, 512; add.u64 %rd3, %rd0, %rd3; {store}")
+    given = launch(8, 128, x="f32[1024] ones", n=1024)
+    run = run_launch(ptx_kernel(text), given)
+    executed = profile_of(run.trace, run.sampler, ptx_kernel(text), given)
+    found = count_by_text(ptx_kernel(text), given, REFUSAL, Budget())
+    for one in (executed, found):
+        assert one.counts[access_name("global", "st", "sectors")].value == 32 * per_warp * 512 / 32
+
+
 def test_a_way_that_data_choose_is_between_never_and_always() -> None:
     last = "setp.gt.f32 %p2, %f0, 0f00000000; @%p2 bra more; bra join; more: add.f32 %f1, %f0, %f0; join: " + STORE
     found = counted(str(TURNS), last)

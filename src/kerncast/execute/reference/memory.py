@@ -347,13 +347,13 @@ class Memory:
                 leaves.append([self.threads.values(each, "u16", threads) for each in operand.elements])
             else:
                 leaves.append([self.threads.values(operand, "u32", threads)])
-        found, done = [], []
+        found, done = [], set()
         for number, thread in enumerate(threads.tolist()):
             values = [[int(each[number]) for each in own] for own in leaves]
-            asked = int(self.threads.warp[thread]), values
+            asked = int(self.threads.warp[thread]), tuple(map(tuple, values))
             if not (is_issued_once(ins) and asked in done):
                 found.append((thread, moves(ins, values, self._block_memory(ins, thread, complete))))
-                done.append(asked)
+                done.add(asked)
         return found
 
     def _block_memory(self, ins: Instruction, thread: int, complete: Callable[..., None]) -> BlockMemory:

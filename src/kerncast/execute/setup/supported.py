@@ -372,24 +372,24 @@ def _is_coordinate(operand: Operand) -> bool:
 
 
 def _names_box(ins: Instruction) -> bool:
-    """Return whether a copy of a box has one operand with as many coordinates as dimensions."""
+    """Return whether a copy of a box has one operand with as many coordinates as dimensions, and a mask as it says."""
     if not ins.opcode.name.endswith("bulk.tensor"):
         return True
     ranks = [int(m[0]) for m in ins.modifiers if m in _RANKS]
     places = [len(o.coordinates) for o in ins.operands if isinstance(o, Address)]
     wanted = [0] * len(places)
     rank = ranks[0] if len(ranks) == 1 else -1
-    takes_rows = not _FOUR_ROWS.isdisjoint(ins.modifiers)
-    wanted[0 if ins.writes_global else 1] = 5 if takes_rows else rank
+    wanted[0 if ins.writes_global else 1] = 5 if ins.names_rows else rank
     offsets = [len(o.elements) for o in ins.operands if isinstance(o, Vector)]
     # One number in braces is read as if it had none.
-    if offsets != ([rank - 2] if "im2col" in ins.modifiers and rank > 3 else []) or (takes_rows and rank != 2):
+    if offsets != ([rank - 2] if "im2col" in ins.modifiers and rank > 3 else []) or (ins.names_rows and rank != 2):
         return False
-    return places == wanted and len(set(ins.modifiers) & {"add", "min", "max", "and", "or", "xor"}) < 2
+    others = int("im2col" in ins.modifiers) + int("multicast::cluster" in ins.modifiers)
+    is_whole = places == wanted and len(ins.operands) == len(places) + others
+    return is_whole and len(set(ins.modifiers) & {"add", "min", "max", "and", "or", "xor"}) < 2
 
 
 _RANKS = {f"{rank}d" for rank in range(1, 6)}
-_FOUR_ROWS = frozenset({"tile::gather4", "tile::scatter4"})
 
 
 def _is_vector(ins: Instruction, vector: Vector) -> bool:

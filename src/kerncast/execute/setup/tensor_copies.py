@@ -231,7 +231,7 @@ def _box(copy: _Copy, numbers: Sequence[int], values: Sequence[Sequence[int]]) -
     if bool(modes) != (tiles.pixels is not None):
         kinds = ("of images (im2col)", "of tiles")
         raise copy.fault(f"finds a map {kinds[bool(modes)]}, where it takes one {kinds[not modes]}")
-    if not _OF_ROWS.isdisjoint(copy.ins.modifiers):
+    if copy.ins.names_rows:
         return _four_rows(copy, tiles, at)
     if len(at) != len(tiles.shape):
         raise copy.fault(f"has {len(at)} coordinates for a map of {len(tiles.shape)} dimensions")
@@ -257,7 +257,6 @@ def _box(copy: _Copy, numbers: Sequence[int], values: Sequence[Sequence[int]]) -
 
 
 _OF_IMAGES = frozenset({"im2col", "im2col_no_offs"})
-_OF_ROWS = frozenset({"tile::gather4", "tile::scatter4"})
 
 
 def _four_rows(copy: _Copy, tiles: TensorTiles, at: Sequence[int]) -> _Box:

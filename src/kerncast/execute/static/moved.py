@@ -14,9 +14,10 @@ from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup.arena import GLOBAL_BASE, window_of
 from kerncast.execute.setup.dataflow import UNKNOWN, own_pointers, use_of
 from kerncast.execute.setup.state import Setting
+from kerncast.execute.setup.tensor_copies import is_issued_once
 from kerncast.execute.static.known_values import KnownValues
 from kerncast.profiles import SECTOR_BYTES
-from kerncast.ptx import Address, Immediate, Instruction, Operand, Trait
+from kerncast.ptx import Address, Immediate, Instruction, Operand, Trait, sources_of
 from kerncast.traces import LINE_BYTES
 
 Mask = npt.NDArray[np.bool_]
@@ -25,7 +26,6 @@ Bytes = dict[int, list[int]]
 """bytes of each executed block by the place of a buffer; 0: nobody knows of which"""
 
 #: Bytes that shared memory gives in one pass.
-_FOUR_ROWS = frozenset({"tile::gather4", "tile::scatter4"})
 _PASS_BYTES = 128
 
 
@@ -125,7 +125,7 @@ class Moves:
         operand = addresses[0 if ins.writes_global else 1]
         if "tensor" in ins.opcode.name:
             tiles = values.map_of(operand, active)
-            boxes = len(operand.coordinates) - 1 if _FOUR_ROWS.intersection(ins.modifiers) else 1
+            boxes = len(operand.coordinates) - 1 if ins.names_rows else 1
             place, size = (tiles.address, boxes * tiles.box_bytes) if tiles else (0, None)
         else:
             size = self._size(ins.operands, active, values)
@@ -135,7 +135,7 @@ class Moves:
             self.unknown[ins.where or ins.name] = None
             return
         threads = values.threads
-        copies = np.bincount(threads.warp[active], minlength=threads.warps)
+        copies = np.bincount(threads.warp[_asking(ins, active, values)], minlength=threads.warps)
         for name, each in (("requests", 1), ("accesses", 1), ("sectors", size / SECTOR_BYTES), ("lines", size / 128)):
             self._tally.add(name, number, np.ceil(copies * each).astype(np.int64))
         allocation = self._setting.arena.find(place) if place >= GLOBAL_BASE else None
@@ -166,3 +166,13 @@ class Moves:
     def per_block(self, rows: list[int]) -> Numbers:
         """Return [executed blocks] bytes, those of blocks that did nothing too."""
         return np.array(rows + [0] * (self._rows - len(rows)), np.int64)
+
+
+def _asking(ins: Instruction, active: Index, values: KnownValues) -> Index:
+    """Return the threads that get a copy: one of those in a warp that ask for the same, as far as that is known."""
+    registers = sources_of(ins)
+    if not is_issued_once(ins) or values.is_unknown(registers, active).any():
+        return active
+    threads = values.threads
+    asked = [threads.warp[active].astype(np.uint64), *(threads.values(each, "u64", active) for each in registers)]
+    return active[np.unique(np.stack(asked), axis=1, return_index=True)[1]]

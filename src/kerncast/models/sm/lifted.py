@@ -4,7 +4,7 @@ Each limit is lifted in the recording, and the simulation runs on what is left: 
 Where an instruction is named, its limit alone is lifted, so that the gain belongs to its source line.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -85,11 +85,12 @@ def lifted(execution: Execution, limit: Limit, only: Collection[int] | None = No
         blocks=edit(recorded.blocks),
         side_by_side=recorded.side_by_side and edit(recorded.side_by_side),
         longest=recorded.longest and edit(recorded.longest),
+        ranks=tuple(edit(each) for each in recorded.ranks),
     )
     if limit is Limit.UNCOALESCED:
         changed = replace(changed, footprint=_packed(changed, recorded, execution, is_all=only is None))
     if limit is Limit.DIVERGENCE:
-        execution = _with_fewer_entries(execution, changed.blocks, recorded.blocks)
+        execution = _with_fewer_entries(execution, *(each.ranks or (each.blocks,) for each in (changed, recorded)))
     return replace(execution, sm=changed)
 
 
@@ -407,14 +408,18 @@ def _chains(trace: SMTrace, places: Whole) -> Whole:
     return found.astype(np.int64)
 
 
-def _with_fewer_entries(execution: Execution, now: SMTrace, before: SMTrace) -> Execution:
+def _with_fewer_entries(execution: Execution, now: Sequence[SMTrace], before: Sequence[SMTrace]) -> Execution:
     """Return an execution whose sample enters basic blocks as much less often as the recorded blocks do."""
     counts, blocks = execution.trace.counts, len(execution.trace.cfg.lengths)
-    entered, old = (np.bincount(entered_blocks(each), minlength=blocks) for each in (now, before))
+    entered, old = (
+        sum(np.bincount(entered_blocks(trace), minlength=blocks) for trace in each) for each in (now, before)
+    )
     part = entered / np.maximum(1, old)
     warps = counts.block_warps * np.where(old > 0, part, 1.0)
     lengths = np.array(execution.trace.cfg.lengths, np.int64)
-    longest = [float(instructions_of_warps(each, lengths).max(axis=1).sum()) for each in (now, before)]
+    longest = [
+        sum(float(instructions_of_warps(trace, lengths).max(axis=1).sum()) for trace in each) for each in (now, before)
+    ]
     fewer = replace(
         counts,
         block_warps=np.rint(warps).astype(np.int64),

@@ -245,17 +245,17 @@ class SM:
     signal_latency: float = 0.0
     """cycles until an arrival at an mbarrier on another SM of the cluster is there; 0: as on this one"""
 
-    def with_share(self, part: float) -> "SM":
+    def with_share(self, part: float, most: float) -> "SM":
         """Return an SM that draws so many times its share of L2 and DRAM, as others draw less.
 
-        Its own path from L2 stays, where that limits it.
+        Its own path from L2 carries ``most`` bytes per cycle, whatever its share is.
         """
-        rates = ["l2_bytes_per_cycle", "l2_write_bytes_per_cycle", "dram_bytes_per_cycle", "dram_write_bytes_per_cycle"]
-        if self.l2_path_bytes_per_cycle >= self.l2_bytes_per_cycle:
-            rates.append("l2_path_bytes_per_cycle")
+        rates = ("l2_bytes_per_cycle", "l2_write_bytes_per_cycle", "dram_bytes_per_cycle", "dram_write_bytes_per_cycle")
         cycles = ("atomic_cycles", "hot_sector_cycles", "sector_slice_cycles", "merge_cycles")
         changed: dict[str, Any] = {name: getattr(self, name) * part for name in rates}
         changed |= {name: getattr(self, name) / part for name in cycles}
+        changed["l2_path_bytes_per_cycle"] = min(most, changed["l2_bytes_per_cycle"])
+        changed["l2_write_bytes_per_cycle"] = min(most, changed["l2_write_bytes_per_cycle"])
         return replace(self, **changed)
 
 
@@ -403,6 +403,11 @@ def _cycles_and_latencies(gpu: GPU, shares: MemoryShares) -> dict[str, float]:
     }
 
 
+def path_bytes_per_cycle(gpu: GPU) -> float:
+    """Return the bytes per cycle that one SM's own path to L2 carries; infinite where that is unknown."""
+    return gpu.architecture.l2_bytes_per_clock_per_sm or math.inf
+
+
 class _Bandwidth:
     """Sustained bytes per cycle of one SM, when so many draw on L2 and DRAM.
 
@@ -412,7 +417,7 @@ class _Bandwidth:
     def __init__(self, gpu: GPU, active_sms: float, dram_written: float) -> None:
         cycles = gpu.clock_hz * active_sms
         # One SM alone cannot draw all of L2: its own path limits it where few are active.
-        most = gpu.architecture.l2_bytes_per_clock_per_sm or math.inf
+        most = path_bytes_per_cycle(gpu)
         l2 = gpu.l2_rate.bytes_per_s / cycles if gpu.l2_rate else math.inf
         self.path = min(most, l2)
         self.l2 = l2

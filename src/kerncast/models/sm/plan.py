@@ -65,6 +65,11 @@ class SMBlocks:
     """blocks of the same clusters by rank, of which ``trace`` has the first; empty where they need no others"""
 
     @property
+    def together(self) -> int:
+        """Blocks of a cluster that have different roles; 1 where they have not."""
+        return max(1, len(self.ranks))
+
+    @property
     def resident(self) -> int:
         """Blocks that the SM holds at once; a small grid fills less of it than it can hold."""
         return min(self.plan.resident, self.plan.load.blocks)
@@ -117,7 +122,7 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace, *othe
     work = plan.instructions_per_block / traced if traced else 1.0
     if execution.may_share_work and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
         raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone")
-    busy = busy_share(execution)
+    busy = busy_share(execution, len(ranks))
     if busy >= _BUSY:
         return SMBlocks(plan, trace, work, ranks if others else ())
     without_idle = plan.with_blocks(max(1, round(plan.grid_blocks * busy)), traced)
@@ -125,24 +130,28 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace, *othe
     return SMBlocks(without_idle, kept[0], 1.0, kept if others else ())
 
 
-def busy_share(execution: Execution) -> float:
-    """Return the part of the blocks that access memory; 1 where none of the sample does."""
-    accessed = busy_blocks(execution)
+def busy_share(execution: Execution, together: int = 1) -> float:
+    """Return the part of the blocks that are busy; 1 where none of the sample is."""
+    accessed = busy_blocks(execution, together)
     return execution.mean(accessed.astype(np.float64)) if accessed.any() else 1.0
 
 
-def busy_blocks(execution: Execution) -> npt.NDArray[np.bool_]:
-    """Return [n] which blocks of the sample access memory."""
+def busy_blocks(execution: Execution, together: int = 1) -> npt.NDArray[np.bool_]:
+    """Return [n] which blocks of the sample access memory, or one of so many together does that have different roles.
+
+    Such blocks lie one after the other in the sample; one that only tells others what it has done works with them.
+    """
     counts = execution.trace.counts
-    return np.asarray((counts.lines + counts.shared_requests + counts.local_lines).sum(axis=1) > 0)
+    accessed = (counts.lines + counts.shared_requests + counts.local_lines).sum(axis=1) > 0
+    return np.repeat(accessed.reshape(-1, together).any(axis=1), together)
 
 
-def idle_work(execution: Execution) -> float:
-    """Return the instructions of blocks that access no memory, relative to those of all others.
+def idle_work(execution: Execution, together: int = 1) -> float:
+    """Return the instructions of blocks that are not busy, relative to those of all others.
 
     A block beyond the end of its data may end at once, or compute all the same and only guard its accesses.
     """
-    accessed = busy_blocks(execution)
+    accessed = busy_blocks(execution, together)
     lengths = np.array(execution.trace.cfg.lengths, np.float64)
     issued = execution.trace.counts.block_warps @ lengths
     of_others = execution.mean(issued * accessed)

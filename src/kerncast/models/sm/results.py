@@ -81,11 +81,11 @@ class Simulated:
 
 
 #: What SMs of a cluster take of a resource of their own: the busiest decides.
-_BUSIEST = ("l1_cycles", "shared_cycles", "exchange_cycles", "atomic_cycles")
-#: What they ask of all SMs' memory, and issue: the mean stands for the grid.
+_BUSIEST = ("l1_cycles", "shared_cycles", "exchange_cycles", "atomic_cycles", "l2_requests")
+#: What they ask of all SMs' memory, issue and wait for: the mean stands for the grid.
 _MEAN = (
-    "issued", "l1_sectors", "l1_hits", "l2_requests", "l2_read_sectors", "l2_write_sectors", "l2_merged_sectors",
-    "l2_atomic_sectors", "local_read_sectors", "local_write_sectors", "dram_sectors",
+    "issued", "l1_sectors", "l1_hits", "l2_read_sectors", "l2_write_sectors", "l2_merged_sectors", "l2_atomic_sectors",
+    "local_read_sectors", "local_write_sectors", "dram_sectors",
 )  # fmt: skip
 
 
@@ -96,7 +96,8 @@ def of_cluster(by_rank: Sequence[Simulated]) -> Simulated:
     last = max(by_rank, key=lambda each: float(each.finish_cycles[-1]))
     busiest: dict[str, Any] = {name: max(getattr(each, name) for each in by_rank) for name in _BUSIEST}
     mean: dict[str, Any] = {name: round(sum(getattr(each, name) for each in by_rank) / len(by_rank)) for name in _MEAN}
-    return replace(last, busy_cycles=np.max([each.busy_cycles for each in by_rank], axis=0), **busiest, **mean)
+    busy, stalls = np.max([each.busy_cycles for each in by_rank], axis=0), np.mean([r.stalls for r in by_rank], axis=0)
+    return replace(last, busy_cycles=busy, stalls=stalls, **busiest, **mean)
 
 
 #: Least share of a rank's traffic in that of the mean: one that asks for nothing at first may do so later.

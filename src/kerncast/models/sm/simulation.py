@@ -12,7 +12,7 @@ from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
 from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Case, Estimate, Model, Needs, known_fact, launch_s
 from kerncast.models.sm.grid_memory import DramSectors, Spills, grid_memory, spilled_words, spills_of
 from kerncast.models.sm.micro_ops import Pipe, Program
-from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, sm_of
+from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, path_bytes_per_cycle, sm_of
 from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, idle_work, plan_of
 from kerncast.models.sm.results import Floats, Simulated, Stall, of_cluster, parts_of
 from kerncast.models.sm.whole_grid import SimulatedBlocks, cycles_of_grid
@@ -116,11 +116,11 @@ def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, i
     memory = grid_memory(recorded, trace, blocks.grid, is_warm=is_warm)
     shares = memory.shares
     # What L1 lets through is not known before the simulation: the first blocks tell it for all.
-    traffic = [1.0] * max(1, len(blocks.ranks))
+    traffic = [1.0] * blocks.together
     for rows in (blocks.resident, len(trace.block_ids)):
         sm = sm_of(gpu, geometry, shares)
         ranks = [each.head(rows) for each in blocks.ranks or (trace,)]
-        by_rank = _simulated(program, ranks, sm, blocks.resident, traffic)
+        by_rank = _simulated(program, ranks, sm, blocks, traffic)
         found = of_cluster(by_rank)
         traffic = [float(each.l2_read_sectors + each.l2_write_sectors) for each in by_rank]
         shares = memory.after(found)
@@ -128,14 +128,15 @@ def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, i
 
 
 def _simulated(
-    program: Program, ranks: Sequence[SMTrace], sm: SM, resident: int, traffic: Sequence[float]
+    program: Program, ranks: Sequence[SMTrace], sm: SM, blocks: SMBlocks, traffic: Sequence[float]
 ) -> tuple[Simulated, ...]:
     """Simulate the blocks of one SM, or of those of clusters by rank, whose shares of L2 are as their traffic."""
     from kerncast.models.sm.simulate import simulate, simulate_together  # noqa: PLC0415  numba takes time to load
 
     if len(ranks) == 1:
-        return (simulate(program, ranks[0], sm, resident),)
-    return simulate_together(program, ranks, [sm.with_share(each) for each in parts_of(traffic)], resident)
+        return (simulate(program, ranks[0], sm, blocks.resident),)
+    most = path_bytes_per_cycle(blocks.plan.gpu)
+    return simulate_together(program, ranks, [sm.with_share(each, most) for each in parts_of(traffic)], blocks.resident)
 
 
 _NO_SPILLS = Spills()
@@ -166,7 +167,9 @@ class SimulatedSM:
 
     def _idle_work(self, execution: Execution) -> float:
         """Return the instructions of the idle blocks, relative to those of the others."""
-        return idle_work(execution) if execution.grid_blocks > self.blocks.plan.grid_blocks else 0.0
+        return (
+            idle_work(execution, self.blocks.together) if execution.grid_blocks > self.blocks.plan.grid_blocks else 0.0
+        )
 
     def _work(self, idle: float) -> SimulatedWork:
         """Return what all blocks of the grid issue and move; idle ones move nothing."""
@@ -191,7 +194,7 @@ class SimulatedSM:
             plan.load, plan.grid_blocks, self.blocks.ranks,
         )  # fmt: skip
         idle_blocks = execution.grid_blocks - plan.grid_blocks
-        kept = busy_blocks(execution) if idle_blocks else None
+        kept = busy_blocks(execution, self.blocks.together) if idle_blocks else None
         busy = cycles_of_grid(execution, run, kept, floor, work)
         idle_cycles = known_fact(plan.gpu.architecture.cycles.idle_block, "cycles.idle_block", plan.gpu)
         per_sm = idle_blocks / plan.gpu.sm_count

@@ -81,13 +81,14 @@ def without_hits(found: SimulatedSM) -> SimulatedSM:
 
 def path_cycles(found: SimulatedSM, execution: Execution) -> float:
     """Return sum(path) / S + (1 - 1/S) max(path) in cycles; blocks that were not recorded are longer by their work."""
-    trace, plan = found.blocks.trace, found.blocks.plan
-    paths = block_paths(found.program, found.sm, trace) + found.sm.block_launch_cycles
-    kept = busy_blocks(execution)
+    traces, plan = found.blocks.ranks or (found.blocks.trace,), found.blocks.plan
+    paths = np.concatenate([block_paths(found.program, found.sm, each) for each in traces])
+    paths += found.sm.block_launch_cycles
+    kept = busy_blocks(execution, found.blocks.together)
     everything = np.ones(len(kept), np.bool_)
     of_grid, _ = work_of_grid(execution, kept if kept.any() else everything)
     lengths = np.array(execution.trace.cfg.lengths, np.int64)
-    recorded = work_of_trace(trace, lengths).longest
+    recorded = np.concatenate([work_of_trace(each, lengths).longest for each in traces])
     per_instruction = paths / np.maximum(1.0, recorded)
     mean = float(paths.mean()) * max(1.0, float(of_grid.longest.mean()) / max(1.0, float(recorded.mean())))
     longest = max(float(paths.max()), float(of_grid.longest.max()) * float(per_instruction.max()))

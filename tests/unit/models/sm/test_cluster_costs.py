@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kerncast import predict
 from kerncast.gpu import load_gpu
 from tests.conftest import Run
 
@@ -73,3 +74,36 @@ def test_a_gpu_whose_clusters_nobody_measured_gets_a_roofline(launches: Path, ke
     assert found[3]["low"] > _STEPS[1] * facts.cluster_barrier_least / gpu.clock_hz, "barriers cost as on Hopper"
     assert found[3]["limiter"] == "cluster_barriers"
     assert "what clusters of blocks cost is unknown" in done.stdout
+
+
+FOLLOWING = """.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 b) .reqntid 32,1,1 .reqnctapercluster 2,1,1 {
+.reg .b64 %b; .reg .b32 %t, %rank, %n, %s, %bar, %turn, %w; .reg .b16 %both; .reg .pred %p, %first, %copies, %follows;
+.shared .align 128 .b8 s[16384]; .shared .align 8 .b64 bar[1];
+ld.param.u64 %b, [b]; mov.u32 %t, %tid.x; mov.u32 %rank, %cluster_ctarank; mov.u32 %s, s; mov.u32 %bar, bar;
+mov.u16 %both, 3; mov.u32 %n, 0; setp.eq.u32 %first, %t, 0;
+setp.eq.and.u32 %copies, %rank, 0, %first; setp.eq.and.u32 %follows, %rank, 1, %first;
+@%first mbarrier.init.shared::cta.b64 [%bar], 1; barrier.cluster.arrive; barrier.cluster.wait;
+next: and.b32 %turn, %n, 1; @%first mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 16384;
+barrier.cluster.arrive; barrier.cluster.wait;
+@%copies cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+ [%s], [%b], 16384, [%bar], %both;
+wait: mbarrier.try_wait.parity.shared::cta.b64 %p, [%bar], %turn; @!%p bra wait;
+READ add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 20; @%p bra next;
+barrier.cluster.arrive; barrier.cluster.wait; ret; }"""
+
+
+def test_a_block_that_only_waits_for_others_is_not_idle(tmp_path: Path) -> None:
+    """One of each two copies for both: whether the other one reads a word of that, or none, SMs have as many blocks."""
+    seconds = []
+    for read in ("@%follows ld.shared.u32 %w, [%s];", ""):
+        (tmp_path / "k.ptx").write_text(FOLLOWING.replace("READ", read), encoding="utf-8")
+        text = (
+            'source = "k.ptx"\n[[launch]]\nkernel = "k"\ngrid = [1056]\nblock = [32]\nargs = { b = "u32[4096] iota" }\n'
+        )
+        (tmp_path / "k.toml").write_text(text, encoding="utf-8")
+        (found,) = predict(tmp_path / "k.toml", "h100-sxm", model="simulation")
+        seconds.append(found.seconds)
+    assert seconds[1] == pytest.approx(seconds[0], rel=0.02)

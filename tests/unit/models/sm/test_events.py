@@ -1,5 +1,6 @@
 """Waits for events in the simulation of an SM, against what can be worked out by hand."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from kerncast import predict
 from kerncast.errors import UnsupportedError
 from kerncast.models.sm.micro_ops import Group, Memory, Pipe
-from kerncast.models.sm.results import Simulated, of_cluster, parts_of
+from kerncast.models.sm.results import Simulated, Stall, of_cluster, parts_of
 from kerncast.models.sm.simulate import simulate, simulate_together
 from kerncast.traces import OBJECT_BITS, TOLD_SHIFT, EventChange, Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
@@ -313,17 +314,45 @@ def test_a_pair_whose_leader_multiplies_takes_the_slower_of_copies_and_products(
         assert first == pytest.approx(turns * one, rel=0.05)
 
 
-@pytest.mark.parametrize(("path", "drawn"), [(16.0, 32.0), (12.0, 12.0)])
+@pytest.mark.parametrize(("path", "drawn"), [(math.inf, 32.0), (24.0, 24.0), (12.0, 12.0)])
 def test_the_shares_of_l2_go_to_the_block_that_copies_for_all(path: float, drawn: float) -> None:
     """It draws what both SMs have of L2, unless its own path from there is narrower."""
     lines, rate = 2000, 16.0
     copying = [begin(FULL), *WAKE, *copy_for_both(FULL, lines, 0), wait(FULL, 0)]
     using = [begin(FULL), *WAKE, expect(FULL, lines), wait(FULL, 0)]
-    sm = sm_of(**{**FAST, "l2_bytes_per_cycle": rate, "l2_path_bytes_per_cycle": path})
+    sm = sm_of(**{**FAST, "l2_bytes_per_cycle": rate, "l2_path_bytes_per_cycle": min(path, rate)})
     traces = [trace_of([[steps]]) for steps in (copying, using)]
-    done = simulate_together(PROGRAM, traces, [sm.with_share(part) for part in parts_of([lines, 0.0])], 1)
+    done = simulate_together(PROGRAM, traces, [sm.with_share(part, path) for part in parts_of([lines, 0.0])], 1)
     assert last(of_cluster(done)) == pytest.approx(lines * LINE / drawn + sm.l2_latency + ENGINE + 80, abs=30)
-    assert of_cluster(done).l2_read_sectors == 4 * lines / 2, "by the mean block"
+    found = of_cluster(done)
+    assert found.l2_read_sectors == 4 * lines / 2, "by the mean block"
+    assert found.l2_requests == lines, "each SM asks one after the other"
+    assert found.stalls[:, Stall.SELECTED].sum() == pytest.approx(found.issued, abs=0.5)
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_copy_for_many_blocks_takes_the_engine_of_one(others: int) -> None:
+    """Each block's shared memory takes the lines, at 128 bytes per clock, when the engine of one has read them."""
+    lines = 2000
+    expected, copied = load(FULL, lines, 0)
+    (told, *read) = copied.accesses[COPY]
+    further = [(told[0], told[1] | number << TOLD_SHIFT, told[2]) for number in range(1, others + 1)]
+    copying = [begin(FULL), *WAKE, expected, Step(COPY, {COPY: [told, *further, *read]}), wait(FULL, 0)]
+    using = [begin(FULL), *WAKE, expect(FULL, lines), wait(FULL, 0)]
+    traces = [trace_of([[steps]]) for steps in (copying, *[using] * others)]
+    done = simulate_together(PROGRAM, traces, [sm_of(**FAST)] * len(traces), 1)
+    for each in done:
+        assert last(each) == pytest.approx(lines + ENGINE + 80, abs=60)
+
+
+def test_copies_from_shared_memory_to_two_blocks_take_turns() -> None:
+    """Two lanes copy a thousand lines each, one of them to the other block, by 128 bytes per clock."""
+    lines = 1000
+    told = event(EventChange.COMPLETE, FULL, LINE * lines)
+    copying = [begin(FULL), *WAKE, expect(FULL, lines), Step(COPY, {COPY: [told, other(told)]}), wait(FULL, 0)]
+    using = [begin(FULL), *WAKE, expect(FULL, lines), wait(FULL, 0)]
+    for end in run_pair([copying], [using]):
+        assert end == pytest.approx(2 * lines + ENGINE + 80, abs=60)
 
 
 @pytest.mark.parametrize("latency", [0.0, 180.0])

@@ -13,6 +13,8 @@ from kerncast.gpu import load_gpu
 from kerncast.launch import load_launches
 from kerncast.models import Question
 from kerncast.models.sm.lifted import Limit, instructions, instructions_left, lifted, operations
+from kerncast.models.sm.simulation import simulated_sm
+from kerncast.models.sm.worst_path import path_cycles
 from kerncast.traces import LAST_SHIFT, LINE_BITS, MASK_SHIFT, Execution, Operation, SMTrace, entered_blocks
 from tests.helpers.places import ROOT
 from tests.helpers.planted import launches, planted
@@ -150,6 +152,38 @@ def test_chains_hold_all_events_of_their_warps() -> None:
         assert trace.chains[-1] == len(trace.events)
         assert (np.diff(trace.chains) >= 0).all()
         assert len(trace.chains) == len(recorded(execution).chains)
+
+
+def with_ranks(execution: Execution, *ranks: SMTrace) -> Execution:
+    assert execution.sm is not None
+    return replace(execution, sm=replace(execution.sm, ranks=ranks))
+
+
+def test_each_rank_of_a_cluster_is_without_the_limit() -> None:
+    for execution, limit in (
+        (what_if("sum_lines", is_planted=True).execution(), Limit.UNCOALESCED),
+        (divergent().execution(), Limit.DIVERGENCE),
+    ):
+        alone = lifted(execution, limit)
+        found = lifted(with_ranks(execution, recorded(execution), recorded(execution)), limit)
+        assert found.sm is not None
+        assert len(found.sm.ranks) == 2
+        for rank in found.sm.ranks:
+            assert rank.events.tolist() == recorded(alone).events.tolist()
+        assert instructions_left(found, execution) == pytest.approx(instructions_left(alone, execution))
+
+
+def test_the_worst_path_is_that_of_all_ranks() -> None:
+    what = divergent()
+    execution, gpu = what.execution(), what.gpu
+    long, short = recorded(execution), recorded(lifted(execution, Limit.DIVERGENCE))
+    profile = what.compiled.profile
+    times = []
+    for ranks in ((long, short), (short, long)):
+        blocks = replace(simulated_sm(profile, gpu, execution, is_warm=False).blocks, trace=ranks[0], ranks=ranks)
+        found = replace(simulated_sm(profile, gpu, execution, is_warm=False), blocks=blocks)
+        times.append(path_cycles(found, execution))
+    assert times[0] == pytest.approx(times[1])
 
 
 def test_more_resident_blocks_need_what_holds_them() -> None:

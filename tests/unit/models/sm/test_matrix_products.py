@@ -9,7 +9,7 @@ from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import load_architecture, load_gpu
 from kerncast.launch import Launch, load_launches
 from kerncast.models.sm.lower.operation_costs import Cost, cost_of, cost_of_group_product
-from kerncast.models.sm.lower.tensor_costs import cycles_of_product
+from kerncast.models.sm.lower.tensor_costs import cycles_of_machine_product, cycles_of_product
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.prediction import Timing
 from kerncast.ptx import Instruction, parse_ptx
@@ -113,6 +113,16 @@ def test_a_sparse_product_takes_the_time_of_a_dense_one_of_half_its_depth() -> N
     sparse = parsed(f"{held} mma.sp.sync.aligned.m16n8k128.{kind} {four}, {four}, {four}, {four}, %x0, 0;", "mma")
     ampere = load_architecture("sm_80")
     assert cycles_of_product(sparse, ampere) == cycles_of_product(dense, ampere)
+
+
+@pytest.mark.parametrize("types", ["E2M3.E2M3", "E3M2.E2M1", "E2M1.E5M2", "E5M2.E4M3"])
+def test_machine_code_of_floats_in_bytes_takes_the_time_of_fp8(types: str) -> None:
+    kind = f"kind::f8f6f4.m16n8k32.row.col.f32.{types.lower()}.f32"
+    sums, words = "{%f0, %f1, %f2, %f3}", "{%x0, %x1, %x2, %x3}"
+    text = f".reg .f32 %f<4>; .reg .b32 %x<4>; mma.sync.aligned.{kind} {sums}, {words}, {{%x0, %x1}}, {sums};"
+    ins, architecture = parsed(text, "mma"), load_architecture("sm_120")
+    machine = cycles_of_machine_product("QMMA", ("16832", "F32", *types.split(".")), ins, architecture)
+    assert machine == cycles_of_product(ins, architecture)
 
 
 def test_products_of_4_bit_floats_have_no_count_and_no_rate(tmp_path: Path) -> None:

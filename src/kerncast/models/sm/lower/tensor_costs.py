@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu import Architecture, group_rate, tensor_rate
+from kerncast.gpu import Architecture, group_rate, has_products_by_quads, tensor_rate
 from kerncast.ptx import Instruction
 from kerncast.ptx.fragments import Product, product_of
 from kerncast.ptx.tensor_layouts import STATIONARY
@@ -27,7 +27,6 @@ _BITS = {
     "u4": 4,
     "b1": 1,
 }
-_AMPERE = 80
 #: From this architecture on, products of 8 rows of integers are made of those of 16 rows (ptxas 12.9).
 _PADS_INTEGERS = 100
 _ROWS, _COLUMNS, _ROW_BITS = 16, 8, 256
@@ -69,12 +68,9 @@ def cycles_of_product(ins: Instruction, architecture: Architecture) -> Cycles:
 
 
 def _product(ins: Instruction, architecture: Architecture) -> Product:
-    """Return what an instruction computes; raises MissingEvidenceError where tensor cores don't do it in one piece.
-
-    Volta's four products by quads are code of shuffles and FMA from Ampere on, as ptxas 12.9 shows.
-    """
+    """Return what an instruction computes; raises MissingEvidenceError where tensor cores don't do it in one piece."""
     product = product_of(ins.modifiers, ins.types)
-    if product is None or (product.count > 1 and architecture.number >= _AMPERE):
+    if product is None or (product.count > 1 and not has_products_by_quads(architecture)):
         raise _unknown(ins, architecture)
     return product
 
@@ -102,6 +98,8 @@ def _kinds(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, str]:
     named = next((m for m in small if m in _BITS and m != "f16"), "")
     if opcode == "IMMA":
         return named or "s8", "s32"
+    if opcode == "QMMA":  # floats of 4, 6 and 8 bits have a byte each: they are as fast as FP8
+        named = "e4m3"
     return named or "f16", "f32" if "f32" in small else "f16"
 
 

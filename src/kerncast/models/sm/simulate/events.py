@@ -175,11 +175,12 @@ def _copy(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     """Ask the copy engine for many bytes; returns when they are where they go, and which kind brings them.
 
     One copy after the other: each takes the engine's turns for its bytes. The lines that it reads come from L2 and
-    DRAM as any others do, past L1; what it writes goes there once it has been read.
+    DRAM as any others do, past L1; what it writes goes there once it has been read. Of lines that several blocks
+    get, those of one count: each has shared memory of its own. Fails when: pairs tell one block of what both get.
     """
     warp, sm, queues = state.warps[x], code.sm, state.queues
     start = max(float(now), queues.bulk)
-    moved, read_bytes, done = 0, 0, 0.0
+    moved, own, read_bytes, done, first = 0, 0, 0, 0.0, -1
     for number in range(op.slot_count):
         at = state.places[x, op.slots[number]]
         if at < 0:
@@ -190,7 +191,10 @@ def _copy(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
             at += 1
             operation = operation_of(event)
             if operation == EVENT:
+                told = event >> TOLD_SHIFT & TOLD_MASK
+                first = told if first < 0 else first
                 moved += event_number(event)
+                own += event_number(event) if told == first else 0
                 continue
             sectors = sectors_of(event >> MASK_SHIFT & 0xF)
             read_bytes += sectors * 32
@@ -200,7 +204,7 @@ def _copy(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
                 write(code, state, (sectors, event & TAG_MASK, partly), asked + sm.shared_latency)
             else:
                 done = max(done, read(code, state, (sectors, event & TAG_MASK), start))
-    work = max(moved, read_bytes) / LINE_BYTES * op.cycles
+    work = (max(own, read_bytes) if read_bytes else moved) / LINE_BYTES * op.cycles
     queues.bulk = start + work
     state.totals.shared_cycles += work
     done = max(done, start + work) + op.latency
