@@ -75,21 +75,25 @@ class PtxCounts:
         """How many threads went from a block to another, per edge.
 
         What enters a block is what it executes, and so is what leaves it: the least-squares solution is exact where
-        the counts of the blocks decide the edges, as they do in structured control flow.
+        the counts of the blocks decide the edges, as they do in structured control flow. Blocks that no thread ran have
+        no part in it.
         """
-        pairs = [(a, b) for a, block in enumerate(self.cfg.blocks) for b in dict.fromkeys(block.successors)]
-        blocks = len(self.cfg.blocks)
-        if blocks > _MOST_BLOCKS:
+        ran = [number for number, threads in enumerate(self.block_threads) if threads > 0 or number == 0]
+        place = {number: at for at, number in enumerate(ran)}
+        every = [(a, b) for a, block in enumerate(self.cfg.blocks) for b in dict.fromkeys(block.successors)]
+        pairs = [(a, b) for a, b in every if a in place and (b in place or b == self.cfg.exit)]
+        if len(ran) > _MOST_BLOCKS:
             raise UnmatchedError
-        matrix = np.zeros((2 * blocks, len(pairs)))
+        matrix = np.zeros((2 * len(ran), len(pairs)))
         for column, (a, b) in enumerate(pairs):
-            matrix[a, column] = 1.0
-            if b < blocks:
-                matrix[blocks + b, column] = 1.0
-        entering = self.block_threads.copy()
+            matrix[place[a], column] = 1.0
+            if b != self.cfg.exit:
+                matrix[len(ran) + place[b], column] = 1.0
+        leaving = self.block_threads[ran]
+        entering = leaving.copy()
         entering[0] -= 1.0
-        flows = np.linalg.lstsq(matrix, np.concatenate([self.block_threads, entering]), rcond=None)[0]
-        return dict(zip(pairs, flows.tolist(), strict=True))
+        flows = np.linalg.lstsq(matrix, np.concatenate([leaving, entering]), rcond=None)[0]
+        return dict.fromkeys(every, 0.0) | dict(zip(pairs, flows.tolist(), strict=True))
 
     def entries(self, loop: int) -> float:
         """Return how often a loop was entered from outside."""

@@ -1,5 +1,10 @@
 """Which line of the PTX text each instruction stands on."""
 
+import numpy as np
+import pytest
+
+from kerncast.execute.setup import linked_program
+from kerncast.machine.ptx_counts import PtxCounts
 from kerncast.ptx import inline_calls, parse_ptx
 
 PTX = """.version 8.0
@@ -34,3 +39,21 @@ def test_inline_assembly_in_a_scope_of_its_own_has_its_own_line() -> None:
     assert [text[line - 1].strip(" \t{}").split()[0] for line in lines] == [
         "ld.param.u64", "ld.global.u16", "mul.f16", "fma.rn.f16", "st.global.u16", "ret;",
     ]  # fmt: skip
+
+
+def test_blocks_that_never_ran_do_not_count_as_too_many() -> None:
+    """CUTLASS's kernels have hundreds of them; the flow through the others is exact."""
+    arms = "".join(
+        f"setp.eq.u32 %p1, %r1, {number}; @%p1 bra on{number}; add.u32 %r1, %r1, 1; on{number}:\n"
+        for number in range(400)
+    )
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n"
+    text = f"{head}.visible .entry k() {{ .reg .pred %p<2>; .reg .b32 %r<2>;\n{arms} ret; }}"
+    program = linked_program(text, "k")
+    blocks = len(program.cfg.blocks)
+    assert blocks > 600
+    threads = np.array([float(number % 2 == 0) for number in range(blocks)])  # every branch is taken
+    counts = PtxCounts(program.function.instructions, program.cfg, np.zeros(0), threads)
+    taken = {pair: n for pair, n in counts.edges.items() if n > 0.5}
+    assert all(a % 2 == 0 and b % 2 == 0 for a, b in taken if b < blocks)
+    assert list(taken.values()) == pytest.approx([1.0] * len(taken))
