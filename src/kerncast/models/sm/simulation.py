@@ -1,7 +1,6 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -19,7 +18,7 @@ from kerncast.models.sm.whole_grid import SimulatedBlocks, cycles_of_grid
 from kerncast.prediction import SimulatedWork, Term, Timing
 from kerncast.profiles import SECTOR_BYTES, KernelProfile, LineStates, ResourceTime, StateCycles, WarpStates
 from kerncast.ptx import Location
-from kerncast.traces import Execution, SMRecording, SMTrace
+from kerncast.traces import Execution, SMRecording
 
 #: Resources that a block takes which accesses no memory.
 _COMPUTING = ("issue", *(pipe.name.lower() for pipe in Pipe if pipe is not Pipe.LSU))
@@ -112,6 +111,8 @@ def simulated_sm(profile: KernelProfile, gpu: GPU, execution: Execution, *, is_w
 
 
 def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, is_warm: bool) -> "SimulatedSM":
+    from kerncast.models.sm.simulate import simulate_together  # noqa: PLC0415  numba takes time to load
+
     gpu, geometry, trace = blocks.plan.gpu, blocks.plan.geometry, blocks.trace
     memory = grid_memory(recorded, trace, blocks.grid, is_warm=is_warm)
     shares = memory.shares
@@ -120,23 +121,14 @@ def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, i
     for rows in (blocks.resident, len(trace.block_ids)):
         sm = sm_of(gpu, geometry, shares)
         ranks = [each.head(rows) for each in blocks.ranks or (trace,)]
-        by_rank = _simulated(program, ranks, sm, blocks, traffic)
+        of_ranks = (
+            [sm.with_share(each, path_bytes_per_cycle(gpu)) for each in parts_of(traffic)] if blocks.ranks else [sm]
+        )
+        by_rank = simulate_together(program, ranks, of_ranks, blocks.resident)
         found = of_cluster(by_rank)
         traffic = [float(each.l2_read_sectors + each.l2_write_sectors) for each in by_rank]
         shares = memory.after(found)
     return SimulatedSM(blocks, program, sm, found, memory.dram_sectors(found), shares.hot_line)
-
-
-def _simulated(
-    program: Program, ranks: Sequence[SMTrace], sm: SM, blocks: SMBlocks, traffic: Sequence[float]
-) -> tuple[Simulated, ...]:
-    """Simulate the blocks of one SM, or of those of clusters by rank, whose shares of L2 are as their traffic."""
-    from kerncast.models.sm.simulate import simulate, simulate_together  # noqa: PLC0415  numba takes time to load
-
-    if len(ranks) == 1:
-        return (simulate(program, ranks[0], sm, blocks.resident),)
-    most = path_bytes_per_cycle(blocks.plan.gpu)
-    return simulate_together(program, ranks, [sm.with_share(each, most) for each in parts_of(traffic)], blocks.resident)
 
 
 _NO_SPILLS = Spills()

@@ -99,8 +99,10 @@ def simulate_together(
     Row n of all traces is cluster n. Each SM is simulated by itself for as many cycles as it takes to tell another one
     anything; then each gets what the others have told. Fails when: a barrier of the cluster has ranks wait long for
     one another, as each SM passes it alone.
-    Raises as ``simulate``.
+    Raises as ``simulate``, which a single trace is left to.
     """
+    if len(traces) == 1:
+        return (simulate(program, traces[0], sms[0], resident),)
     places = layout.places_of(*traces)
     rows = len(traces[0].block_ids)
     codes = [layout.code_of(program, trace, sm, places) for trace, sm in zip(traces, sms, strict=True)]
