@@ -137,6 +137,31 @@ def test_warps_of_different_roles(engine: str) -> None:
 
 
 @ENGINES
+def test_a_waiting_warp_hears_of_a_phase_behind_which_another_has_ended(engine: str) -> None:
+    """A warp copies twice and waits for itself alone; on a GPU copies take so long that the other sees each phase.
+
+    CUTLASS's 05_mma_tma_epi_sm100 reads its first tile for the epilogue into the mbarrier of its operands so.
+    """
+    body = f"""
+setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [bar], 1; @%p0 mbarrier.init.shared.b64 [bar+8], 1; bar.sync 0;
+setp.ge.u32 %p1, %t, 32; @%p1 bra other; @!%p0 bra done; {waits("ready", "bar+8", "0")}
+mov.u32 %w2, 0; mov.u32 %w3, tile;
+again: mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%w3], [%a], 128, [bar];
+{waits("copied", "bar", "%w2")}
+add.s64 %a, %a, 128; add.u32 %w3, %w3, 128; add.u32 %w2, %w2, 1; setp.lt.u32 %p3, %w2, 2; @%p3 bra again; bra done;
+other: setp.eq.u32 %p2, %t, 32; @%p2 mbarrier.arrive.shared.b64 _, [bar+8];
+{waits("first", "bar", "0")} {waits("second", "bar", "1")}
+sub.u32 %w4, %t, 32; mov.u32 %w5, tile; mad.lo.u32 %w4, %w4, 4, %w5;
+ld.shared.u32 %w6, [%w4]; ld.shared.u32 %w7, [%w4+128]; mad.lo.u32 %w19, %w7, 100, %w6;
+done: st.global.u32 [%b], %w19;
+"""
+    found = run(body, engine, 64, "u32[64] iota").memory["b"]
+    numbers = np.arange(32)
+    assert found.tolist() == [0] * 32 + (numbers + (numbers + 32) * 100).tolist()
+
+
+@ENGINES
 def test_lanes_of_one_warp_wait_for_one_another(engine: str) -> None:
     """Lane 0 stands first in the order of the code, and waits for lane 31."""
     body = f"""

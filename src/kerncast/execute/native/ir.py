@@ -406,7 +406,7 @@ WARP = np.dtype(
         ("deferred", "u4"),  # those of them that let the other lanes of the warp go first
         ("spun", "u4"),  # whether some lane asked in vain in this turn
         ("asks", "u4"),  # instruction by which it asked
-        ("pad", "u4", 1),
+        ("vain", "u4"),  # the phase that had not ended, as the highest bits of an mbarrier
         ("walked", "u4", 16),  # lanes that ran each block of a loop that only asks, since its head
         ("object", "i8"),  # the mbarrier's address in shared memory
         ("seen", "i8"),  # changes to mbarriers when it asked

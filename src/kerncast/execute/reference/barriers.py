@@ -306,6 +306,11 @@ class Mbarriers:
         else:
             asked = self._threads.values(ins.operands[2], "b64", active) >> np.uint64(PHASE_SHIFT)
         ended = words >> np.uint64(PHASE_SHIFT) != asked
+        if ins.opcode.name.endswith("try_wait"):
+            for number in self._waiting(ins, active, own):  # a suspended thread is woken by the end of its phase
+                before = self._asked[int(self._threads.warp[active[number]])][2]
+                is_asked = before >> PHASE_SHIFT == int(asked[number])
+                ended[number] |= is_asked and phases.ended_meanwhile(int(words[number]), before)
         if not isinstance(ins.operands[0], Sink):
             self._threads.write(ins.operands[0], ended, active)
         warps = self._threads.warp[active]
@@ -313,6 +318,12 @@ class Mbarriers:
         for number in np.flatnonzero(~ended)[::-1].tolist():
             self.spun[warps[number]] = True
             self._asked[int(warps[number])] = (ins, own[number], int(words[number]))
+
+    def _waiting(self, ins: Instruction, active: Index, own: list[int]) -> list[int]:
+        """Return which of these threads asked the same in vain when they asked last: by place and instruction."""
+        failing = np.flatnonzero(self.failing.reshape(-1)[active]).tolist()
+        asked = ((number, self._asked[int(self._threads.warp[active[number]])]) for number in failing)
+        return [number for number, (by, address, _) in asked if by is ins and address == own[number]]
 
     def stuck(self) -> KernelFault:
         """Return the error for warps that wait for ever."""

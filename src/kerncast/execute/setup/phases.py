@@ -1,7 +1,8 @@
 """The 64 bits of an mbarrier as both engines keep them, and what is said of one that nobody can use so.
 
-From the lowest: 20 bits of pending arrivals, 20 of those that each phase expects, 22 of bytes that are to come
-(signed), whether it is initialised, and the parity of the phase. The coding is our own, as NVIDIA's is not documented.
+From the lowest: 20 bits of pending arrivals, 20 of those that each phase expects, 21 of bytes that are to come
+(signed), whether an odd number of pairs of phases is over, whether it is initialised, and the parity of the phase. The
+coding is our own, as NVIDIA's is not documented.
 Source of the ranges: Parallel Thread Execution ISA 8.8, section 9.7.13.15.2.
 """
 
@@ -11,8 +12,8 @@ from kerncast.errors import KernelFault
 from kerncast.execute.setup.layout import Program
 from kerncast.ptx import Instruction, Operand, Vector
 
-COUNT_BITS, BYTES_BITS = 20, 22
-BYTES_SHIFT, VALID_SHIFT, PHASE_SHIFT = 2 * COUNT_BITS, 62, 63
+COUNT_BITS, BYTES_BITS = 20, 21
+BYTES_SHIFT, PAIR_SHIFT, VALID_SHIFT, PHASE_SHIFT = 2 * COUNT_BITS, 61, 62, 63
 #: Most arrivals, and most bytes that may be missing or too many.
 MOST = (1 << COUNT_BITS) - 1
 _HALF_BYTES = 1 << BYTES_BITS - 1
@@ -46,13 +47,22 @@ def is_valid(word: int) -> bool:
 def changed(word: int, arrivals: int, drops: int, more: int) -> int | None:
     """Return the word after arrivals, drops and ``more`` bytes that are to come; None where that is impossible."""
     pending, expected = (word & MOST) - arrivals, (word >> COUNT_BITS & MOST) - drops
-    missing, phase = missing_bytes(word) + more, word >> PHASE_SHIFT
+    missing, ended = missing_bytes(word) + more, word >> PAIR_SHIFT << PAIR_SHIFT
     if min(pending, expected) < 0 or abs(missing) > MOST:
         return None
     if not pending and not missing:
-        phase, pending = 1 - phase, expected
-    low = pending | expected << COUNT_BITS | missing % (1 << BYTES_BITS) << BYTES_SHIFT
-    return low | 1 << VALID_SHIFT | phase << PHASE_SHIFT
+        ended ^= 1 << PHASE_SHIFT | (ended >> PHASE_SHIFT) << PAIR_SHIFT
+        pending = expected
+    return pending | expected << COUNT_BITS | missing % (1 << BYTES_BITS) << BYTES_SHIFT | ended
+
+
+def ended_meanwhile(word: int, before: int) -> bool:
+    """Return whether a phase has ended since a word was read: a thread that waits in try_wait is woken then.
+
+    Another phase may have ended behind it, as copies and products are done at once here. Source: Parallel Thread
+    Execution ISA 8.8, section 9.7.13.15.16: a suspended thread goes on when the phase completes.
+    """
+    return word >> PAIR_SHIFT != before >> PAIR_SHIFT
 
 
 def name_of(address: int, program: Program) -> str:

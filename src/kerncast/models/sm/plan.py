@@ -15,7 +15,7 @@ from kerncast.occupancy import CacheGeometry, block_request_of, cache_geometry, 
 from kerncast.profiles import KernelProfile
 from kerncast.ptx import Immediate, Instruction
 from kerncast.ptx.tensor_layouts import COLUMNS
-from kerncast.traces import OBJECT_BITS, EventChange, Execution, SMTrace, entered_blocks, event_changes
+from kerncast.traces import OBJECT_BITS, EventChange, EventChanges, Execution, SMTrace, entered_blocks, event_changes
 
 #: Whole waves of an SM's blocks that are simulated, where that many are affordable. More of blocks that do little: they
 #: run in step at first, and by two waves copies were 6 % too long.
@@ -184,4 +184,21 @@ def have_roles(trace: SMTrace) -> bool:
         phases = total[EventChange.ARRIVE] // int(begun[-1]) if len(begun) and begun[-1] else 0
         if total[EventChange.EXPECT] != total[EventChange.COMPLETE] or (awaited and phases > awaited + 1):
             return True
+        if len(begun) and begun[-1] == 1 and _has_uneven_phases(found, here):
+            return True
     return False
+
+
+def _has_uneven_phases(found: EventChanges, here: npt.NDArray[np.bool_]) -> bool:
+    """Return whether some phase of an mbarrier with one arrival a phase gets other bytes than it expects.
+
+    What others tell is taken to be in proportion to what the block copies: it is not where the mbarrier serves copies
+    for all of a cluster first, and then those of its block alone. Only where one warp asks is the order known.
+    """
+    told = here & ((found.changes == EventChange.EXPECT) | (found.changes == EventChange.ARRIVE))
+    came = here & (found.changes == EventChange.COMPLETE)
+    if not came.any() or any(len(np.unique(found.warps[each])) != 1 for each in (told, came)):
+        return False
+    arrives = found.changes[told] == EventChange.ARRIVE
+    expected = np.where(arrives, 0, found.numbers[told]).cumsum()[arrives]
+    return not bool(np.isin(expected, found.numbers[came].cumsum()).all())

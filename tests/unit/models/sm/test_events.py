@@ -9,6 +9,7 @@ import pytest
 from kerncast import predict
 from kerncast.errors import UnsupportedError
 from kerncast.models.sm.micro_ops import Group, Memory, Pipe
+from kerncast.models.sm.plan import have_roles
 from kerncast.models.sm.results import Simulated, Stall, of_cluster, parts_of
 from kerncast.models.sm.simulate import simulate, simulate_together
 from kerncast.traces import OBJECT_BITS, TOLD_SHIFT, EventChange, Operation
@@ -383,3 +384,26 @@ def test_clusters_follow_one_another_on_their_sms() -> None:
 def test_what_nobody_of_a_cluster_does_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="wait at an mbarrier for what none of its blocks does"):
         run_pair([[begin(FULL, 2), arrive(FULL), wait(FULL, 0)]], [[begin(FULL)]])
+
+
+def copies_of(lines: Sequence[tuple[int, int]]) -> list[Step]:
+    """Return the steps of a thread that expects so many lines, copies so many, and waits, phase by phase."""
+    steps = [begin(0)]
+    for turn, (expected, copied) in enumerate(lines):
+        steps += [load(0, expected, 0)[0], load(0, copied, 8 * turn)[1], wait(0, turn % 2)]
+    return steps
+
+
+@pytest.mark.parametrize("lines", [[(4, 4)] * 4, [(4, 4), (4, 4), (2, 2)]])
+def test_a_block_whose_phases_get_what_they_expect_stands_for_its_cluster(lines: list[tuple[int, int]]) -> None:
+    steps = copies_of(lines)
+    assert not have_roles(trace_of([[steps]]))
+    assert last(run(steps)) > 0
+
+
+def test_phases_that_get_the_bytes_of_others_in_sum_alone_have_roles() -> None:
+    """Others' copies are taken in proportion to a block's own: where only the first are for all, phases are uneven."""
+    steps = copies_of([(4, 2), (4, 2), (2, 3), (2, 5)])
+    assert have_roles(trace_of([[steps]]))
+    with pytest.raises(UnsupportedError, match="wait at an mbarrier"):
+        run(steps)

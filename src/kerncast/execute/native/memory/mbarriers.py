@@ -30,6 +30,7 @@ from kerncast.execute.setup.phases import (
     BYTES_SHIFT,
     COUNT_BITS,
     MOST,
+    PAIR_SHIFT,
     PHASE_SHIFT,
     VALID_SHIFT,
     answered_places,
@@ -290,6 +291,8 @@ class _Word:
     bytes: Value
     phase: Value
     """its bit, where it stands"""
+    pairs: Value
+    """the bit of pairs of phases, where it stands"""
     valid: Value
 
     @classmethod
@@ -301,6 +304,7 @@ class _Word:
             emit.and_(emit.lshr(word, COUNT_BITS), MOST),
             emit.ashr(emit.shl(word, left), 64 - BYTES_BITS),
             emit.and_(word, 1 << PHASE_SHIFT),
+            emit.and_(word, 1 << PAIR_SHIFT),
             emit.compare("ne", emit.and_(word, 1 << VALID_SHIFT), 0),
         )
 
@@ -324,9 +328,10 @@ def _change(emit: Emitter, lane: Value, place: Value, changes: list[Value]) -> N
         pending, expected = emit.sub(old.pending, arrivals), emit.sub(old.expected, drops)
         ends = emit.compare("eq", emit.or_(pending, total), 0)
         turned = emit.shl(emit.cast("zext", ends, "i64"), PHASE_SHIFT)
+        pairs = emit.xor(old.pairs, emit.lshr(emit.and_(old.phase, turned), PHASE_SHIFT - PAIR_SHIFT))
         low = emit.or_(emit.select(ends, expected, pending), emit.shl(expected, COUNT_BITS))
         high = emit.shl(emit.and_(total, (1 << BYTES_BITS) - 1), BYTES_SHIFT)
-        high = emit.or_(emit.or_(high, 1 << VALID_SHIFT), emit.xor(old.phase, turned))
+        high = emit.or_(emit.or_(emit.or_(high, 1 << VALID_SHIFT), emit.xor(old.phase, turned)), pairs)
         emit.store(emit.or_(low, high), place)
         with emit.when(ends):  # lanes of this warp that let others go first may have waited for it
             put(emit, integer("i32", 0), POINTERS[1], WARP, "deferred")
@@ -345,7 +350,10 @@ def _note(emit: Emitter, name: str, lane: Value, place: Value) -> None:
 
 
 def _ask(o: Operation, number: int) -> None:
-    """Write test_wait and try_wait, which both answer at once: a warp that asks in vain gives up its turn."""
+    """Write test_wait and try_wait, which both answer at once: a warp that asks in vain gives up its turn.
+
+    A lane that waits in try_wait hears of the end of its phase, even where the next one has ended, too.
+    """
     emit = o.emit
     if "mbarrier_ask" not in emit.unit:
         _define_ask(emit.unit, _space(o))
@@ -353,17 +361,20 @@ def _ask(o: Operation, number: int) -> None:
         phases = emit.and_(emit.resize(o.source(1, "u32"), "i64"), 1)
     else:
         phases = emit.lshr(o.source(1, "b64"), PHASE_SHIFT)
-    ended = emit.call("mbarrier_ask", "i32", *_arguments(o, number), phases)
+    waits = integer("i32", int(o.ins.opcode.name.endswith("try_wait")))
+    ended = emit.call("mbarrier_ask", "i32", *_arguments(o, number), phases, waits)
     if not isinstance(o.ins.operands[0], Sink):
         o.block.write(o.ins.operands[0], emit.mask_lanes(ended))
 
 
 def _define_ask(unit: Unit, space: str) -> None:
-    emit = Emitter(unit, "mbarrier_ask", "i32", [*_HEAD, _PHASES])
+    waits = Value("%waits", "i32")
+    emit = Emitter(unit, "mbarrier_ask", "i32", [*_HEAD, _PHASES, waits])
     access = in_bounds(Access(emit, space, _WORD_BYTES, None))
     table, ended, phases = lane_pointers(access), emit.allocate("i32"), emit.allocate(I64)
     emit.store(integer("i32", 0), ended)
     emit.store(_PHASES, phases, 64)
+    waiting = emit.select(emit.compare("ne", waits, 0), _waiting(emit), 0)
     with emit.each_bit(access.mask) as lane:
         place = emit.cast("inttoptr", emit.load(emit.index(table, "i64", lane), "i64"), "ptr")
         word = emit.load(place, "i64")
@@ -371,6 +382,9 @@ def _define_ask(unit: Unit, space: str) -> None:
             _note(emit, "uninitialised", lane, place)
         asked = emit.load(emit.index(phases, "i64", lane), "i64")
         is_over = emit.compare("ne", emit.lshr(word, PHASE_SHIFT), asked)
+        waited = emit.compare("ne", emit.and_(emit.lshr(waiting, lane), 1), 0)
+        is_woken = emit.binary("and", waited, _has_ended(emit, place, word, asked))
+        is_over = emit.binary("or", is_over, is_woken)
         bit = emit.shl(emit.cast("zext", is_over, "i32"), lane)
         emit.store(emit.or_(emit.load(ended, "i32"), bit), ended)
     result = emit.load(ended, "i32")
@@ -389,9 +403,29 @@ def _define_ask(unit: Unit, space: str) -> None:
     emit.finish()
 
 
+def _waiting(emit: Emitter) -> Value:
+    """Return the lanes that asked in vain at the same instruction when they asked last."""
+    is_same = emit.compare("eq", get(emit, POINTERS[1], WARP, "asks"), SITE)
+    return emit.select(is_same, get(emit, POINTERS[1], WARP, "failing"), 0)
+
+
+def _has_ended(emit: Emitter, place: Value, word: Value, asked: Value) -> Value:
+    """Return whether the phase has ended that the warp asked for in vain (``phases.ended_meanwhile``)."""
+    warp = POINTERS[1]
+    shared = emit.cast("ptrtoint", get(emit, warp, WARP, "shared"), "i64")
+    offset = emit.sub(emit.cast("ptrtoint", place, "i64"), shared)
+    vain = emit.cast("zext", get(emit, warp, WARP, "vain"), "i64")
+    is_same = emit.compare("eq", offset, get(emit, warp, WARP, "object"))
+    is_asked = emit.compare("eq", emit.lshr(vain, PHASE_SHIFT - PAIR_SHIFT), asked)
+    has_changed = emit.compare("ne", emit.lshr(word, PAIR_SHIFT), vain)
+    return emit.binary("and", emit.binary("and", is_same, is_asked), has_changed)
+
+
 def _note_vain(emit: Emitter, place: Value) -> None:
     """Write down which mbarrier a warp asked in vain."""
     warp = POINTERS[1]
+    word = emit.load(emit.cast("inttoptr", place, "ptr"), "i64")
+    put(emit, emit.resize(emit.lshr(word, PAIR_SHIFT), "i32"), warp, WARP, "vain")
     shared = emit.cast("ptrtoint", get(emit, warp, WARP, "shared"), "i64")
     changes = get(emit, POINTERS[0], WORKER, "changes")
     values = {"spun": integer("i32", 1), "asks": SITE, "object": emit.sub(place, shared), "seen": changes}
