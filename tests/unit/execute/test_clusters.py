@@ -1,6 +1,7 @@
 """Clusters of blocks: distributed shared memory, their barrier, and what cannot be, on both engines."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from kerncast.compile import CompiledKernel
 from kerncast.errors import IllegalAddress, KernelFault, LaunchError
 from kerncast.execute import Budget, execute
 from kerncast.execute.sampling.run import EngineName
+from kerncast.execute.setup import linked_program
+from kerncast.execute.setup.supported import in_clusters
 from kerncast.launch import Launch, blocks_of_clusters, clusters_of_blocks
 from tests.helpers.engine_agreement import disagreement, outcome
 from tests.helpers.execute_helpers import WITH_FRAME, compiled, launch, run
@@ -321,3 +324,11 @@ def test_both_engines_count_the_same(name: str) -> None:
     where = _in_clusters((4, 1, 1), 8, 32, 4 * 32, **arguments)
     first, second = (outcome(_kernel(name), where, Budget(), engine) for engine in _ENGINES)
     assert disagreement(first, second) is None
+
+
+def test_a_target_of_thousands_of_digits_is_some_new_architecture() -> None:
+    """Python converts no such number: fuzzing found it."""
+    text = f".version 8.0\n.target sm_{'9' * 5000}\n.address_size 64\n.visible .entry k() {{ ret; }}"
+    where = Launch(Path("k.ptx"), "k", (2, 1, 1), (32, 1, 1), cluster=(2, 1, 1))
+    program = linked_program(text, "k")
+    assert in_clusters(where, program.function, f"sm_{'9' * 5000}") == where

@@ -91,7 +91,9 @@ def test_a_launch_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, error
 
 
 def test_more_warps_than_an_sm_is_simulated_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator, "simulate_together", refusing(LaunchError("9 resident blocks are more than one SM takes")))
+    monkeypatch.setattr(
+        simulator, "simulate_together", refusing(LaunchError("9 resident blocks are more than one SM takes"))
+    )
     (found,) = kerncast.predict(SAXPY, "TITAN V")
     assert "9 resident blocks" in reason(found)
     with pytest.raises(Refusal, match="--model roofline"):

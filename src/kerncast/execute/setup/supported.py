@@ -33,7 +33,7 @@ from kerncast.ptx.fragments import Product, group_product_of, product_of
 from kerncast.ptx.opcodes import FORMS, WHY_REFUSED, Form
 from kerncast.ptx.tensor_layouts import COPIES, MOVEMENTS, PAIR, Kind, kind_of, movement_of
 
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d{1,9}")
 AnyArray = npt.NDArray[Any]
 Extent = tuple[int, int, int]
 
