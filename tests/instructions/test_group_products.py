@@ -128,6 +128,17 @@ CASES = [
 ]  # fmt: skip
 
 
+def first_factor(left: "Tile | None", a_rows: Any) -> tuple[list[str], str, Any]:
+    """Return lines that prepare A, its operand, and what lies in shared memory: a tile, or all lanes' registers."""
+    if left is not None:
+        descriptor, image = left.image(a_rows)
+        return [f"mov.b64 %da, {descriptor};"], "%da", image
+    image = np.zeros(SIZE, np.uint8)
+    image[:2048] = a_rows.reshape(4, 2, 8, 2, 4, 4).transpose(0, 2, 4, 3, 1, 5).ravel()  # warp g t half row byte
+    words = "{%x0, %x1, %x2, %x3}"
+    return [f"mul.lo.u32 %s, %t, 16; ld.shared.v4.b32 {words}, [%s];"], words, image
+
+
 @ENGINES
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}.{case[1]}")
 def test_products(engine: str, case: tuple[str, str, Tile | None, Tile, str], tmp_path: Path) -> None:
@@ -141,16 +152,7 @@ def test_products(engine: str, case: tuple[str, str, Tile | None, Tile, str], tm
     a, b = rng.integers(lowest, highest, (64, product.k)), rng.integers(lowest, highest, (product.n, product.k))
     b_descriptor, b_image = right.image(encoded(b_type, b))
     a_rows = encoded(a_type, a)
-    lines = []
-    if left is None:
-        image = np.zeros(SIZE, np.uint8)
-        image[:2048] = a_rows.reshape(4, 2, 8, 2, 4, 4).transpose(0, 2, 4, 3, 1, 5).ravel()  # warp g t half row byte
-        lines.append("mul.lo.u32 %s, %t, 16; ld.shared.v4.b32 {%x0, %x1, %x2, %x3}, [%s];")
-        source = "{%x0, %x1, %x2, %x3}"
-    else:
-        a_descriptor, image = left.image(a_rows)
-        lines.append(f"mov.b64 %da, {a_descriptor};")
-        source = "%da"
+    lines, source, image = first_factor(left, a_rows)
     count = product.registers[2]
     words = "{" + ", ".join(f"%d{n}" for n in range(count)) + "}"
     lines += [f"mov.b32 %d{n}, 0;" for n in range(count)]
@@ -213,16 +215,7 @@ def test_sparse_products(engine: str, case: Any, tmp_path: Path) -> None:
         b_rows = encoded(b_type, np.where(np.arange(k) == 1, np.inf, b))
     b_descriptor, b_image = right.image(b_rows)
     a_rows = encoded(a_type, a)
-    lines = []
-    if left is None:
-        image = np.zeros(SIZE, np.uint8)
-        image[:2048] = a_rows.reshape(4, 2, 8, 2, 4, 4).transpose(0, 2, 4, 3, 1, 5).ravel()
-        lines.append("mul.lo.u32 %s, %t, 16; ld.shared.v4.b32 {%x0, %x1, %x2, %x3}, [%s];")
-        source = "{%x0, %x1, %x2, %x3}"
-    else:
-        a_descriptor, image = left.image(a_rows)
-        lines.append(f"mov.b64 %da, {a_descriptor};")
-        source = "%da"
+    lines, source, image = first_factor(left, a_rows)
     both = joined(image, b_image)
     both[-512:] = words.astype(np.uint32).view(np.uint8)
     count = n // 4 if total == "f16" else n // 2
