@@ -196,9 +196,9 @@ def read_answer(threads: Threads, ins: Instruction, active: Index) -> None:
     if "is_canceled" in ins.modifiers:
         threads.write(ins.operands[0], low & np.uint64(1) != 0, active)
         return
-    words = {bit: (low, high)[bit // 64] >> np.uint64(bit % 64) for _, bit in answered_places(ins)}
-    for element, bit in answered_places(ins):
-        threads.write(element, words[bit].astype(np.uint32), active)
+    words = [(element, (low, high)[bit // 64] >> np.uint64(bit % 64)) for element, bit in answered_places(ins)]
+    for element, word in words:
+        threads.write(element, word.astype(np.uint32), active)
 
 
 def is_space(threads: Threads, ins: Instruction, active: Index) -> None:
