@@ -21,12 +21,11 @@ from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.prepare import WORKSPACE_BYTES, has_workspace, initialise, with_workspace
 from kerncast.gpu import GPU
+from kerncast.hostbuild.compiling import ASKS_FOR_CLANG, SOURCE_TAG
 from kerncast.hostbuild.source_code import ptx_of_source
 from kerncast.launch import DEFAULT_STANDARD
 from kerncast.ptx import Variable, parse_ptx, source_name
 
-SOURCE_TAG = "KERNCAST SOURCE "
-"""How the text begins that our build puts in the place of a fatbin."""
 _SOURCE_KEYS = ("source", "defines", "include_dirs", "standard", "fast_math")
 #: Host code takes the 64-bit integers of stdint.h for long: a source that adds functions for those relies on it.
 _AS_HOST = ("KERNCAST_INT64_IS_LONG", "1")
@@ -218,7 +217,7 @@ class Modules:
             function.compiled = compiled_from(origin.request, function)
         except CompileError as error:
             if not origin.ptx:
-                cure = f"{error.cure or ''} clang may take what NVRTC refuses: -D KERNCAST_CLANG=1.".strip()
+                cure = f"{error.cure or ''} clang may take what NVRTC refuses: -D {ASKS_FOR_CLANG}=1.".strip()
                 raise CompileError(error.what, where=error.where, cure=cure) from None
 
     def origin_of(self, function: Function) -> Origin:

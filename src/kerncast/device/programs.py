@@ -19,6 +19,7 @@ from kerncast.errors import InputError
 from kerncast.execute.live import Rules
 from kerncast.forecast.application import link_of
 from kerncast.gpu import GPU
+from kerncast.hostbuild.compiling import SOURCE_TAG
 from kerncast.hostbuild.nvcc_options import parse_command_line
 from kerncast.hostbuild.program import BuildRequest, build_program
 from kerncast.hostbuild.runtime import runtime_libraries
@@ -33,7 +34,7 @@ _SHARE_OF_FREE = 0.6
 _MEMORY_INFO = Bound(MIB)
 _PROGRAM = Bound(512 * MIB)
 #: What our build leaves in a program, of each source with kernels.
-_TAG = re.compile(rb"KERNCAST SOURCE (\{[^\0\n]{1,100000}\})")
+_TAG = re.compile(re.escape(SOURCE_TAG.encode()) + rb"(\{[^\0\n]{1,100000}\})")
 _MOST_TAGS = 10_000
 
 
