@@ -19,11 +19,11 @@ from kerncast.gpu.gpu import (
     Architecture,
     CarveoutWish,
     Cycles,
+    DoBench,
     IncompleteGPU,
     Rate,
     default_bytes,
-    dirty_l2_fractions,
-    do_bench_width,
+    do_bench,
     granted_bytes,
     launch_overhead_s,
     list_gpus,
@@ -47,10 +47,9 @@ from kerncast.gpu.tensor_rates import (
 )
 
 __all__ = [
-    "DATA", "FACTORS", "GPU", "GPU_FOLDER", "WARP_SIZE", "Architecture", "CarveoutWish", "Cycles", "Fact",
-    "IncompleteGPU", "Rate", "Rule", "Status", "TensorRate", "Value", "default_bytes", "dirty_l2_fractions",
-    "do_bench_width", "find_id", "find_incomplete", "granted_bytes", "group_rate", "has_products_by_quads",
-    "kind_of_factor", "launch_overhead_s", "list_gpus", "list_incomplete", "load_architecture", "load_gpu",
-    "load_incomplete", "normalise", "parse_carveout", "preferred_bytes", "rate_in_use", "read_names", "resolve_gpu",
-    "rules", "tensor_rate", "varied",
+    "DATA", "FACTORS", "GPU", "GPU_FOLDER", "WARP_SIZE", "Architecture", "CarveoutWish", "Cycles", "DoBench", "Fact",
+    "IncompleteGPU", "Rate", "Rule", "Status", "TensorRate", "Value", "default_bytes", "do_bench", "find_id",
+    "find_incomplete", "granted_bytes", "group_rate", "has_products_by_quads", "kind_of_factor", "launch_overhead_s",
+    "list_gpus", "list_incomplete", "load_architecture", "load_gpu", "load_incomplete", "normalise", "parse_carveout",
+    "preferred_bytes", "rate_in_use", "read_names", "resolve_gpu", "rules", "tensor_rate", "varied",
 ]  # fmt: skip

@@ -668,33 +668,44 @@ def list_gpus() -> tuple[GPU, ...]:
     return tuple(_shipped_gpu(gpu_id) for gpu_id in known_ids())
 
 
-@cache
 def launch_overhead_s(situation: str) -> float:
     """Return the seconds that a launch adds: series, single, cold, profiler (a Timing does), or template.
 
     >>> launch_overhead_s("series")
     1.6e-06
     """
-    return _around_a_launch(situation)
+    values = _around_a_launch("overhead")
+    if situation not in values:
+        raise GPUError(f"no launch overhead is called {situation!r}", cure=f"Known are {', '.join(values)}.")
+    return float(values[situation])
 
 
-def dirty_l2_fractions() -> tuple[float, float, float]:
-    """Return which part of L2 Triton's do_bench leaves to be written back: the middle, the least and the most seen."""
-    low, high = _around_a_launch("do_bench_dirty_l2_low"), _around_a_launch("do_bench_dirty_l2_high")
-    return _around_a_launch("do_bench_dirty_l2"), low, high
+@dataclass(frozen=True, slots=True)
+class DoBench:
+    """What Triton's do_bench adds to a time beside its overhead."""
+
+    dirty_l2: float
+    """part of L2 that its fill leaves to be written back; of what was seen: the middle"""
+    dirty_l2_low: float
+    dirty_l2_high: float
+    width: float
+    """how much wider intervals of its times are, in ln(time)"""
 
 
-def do_bench_width() -> float:
-    """Return how much wider intervals of times by Triton's do_bench are, in ln(time)."""
-    return _around_a_launch("do_bench_width")
+def do_bench() -> DoBench:
+    """Return what Triton's do_bench adds.
+
+    >>> do_bench().dirty_l2
+    0.2
+    """
+    return DoBench(**_around_a_launch("do_bench"))
 
 
-def _around_a_launch(name: str) -> float:
-    sheet = read_sheet(DATA / "launch_overhead.toml", "launch_overhead")
-    values = si_fields(sheet.facts, "launch_overhead")
-    if name not in values:
-        raise GPUError(f"no launch overhead is called {name!r}", cure=f"Known are {', '.join(values)}.")
-    return float(values[name])
+@cache
+def _around_a_launch(section: str) -> dict[str, Any]:
+    """Return the facts of a section of the file on launches."""
+    facts = read_sheet(DATA / "launch_overhead.toml", "launch_overhead").facts
+    return si_fields({key: fact for key, fact in facts.items() if key.startswith(f"{section}.")}, "launch_overhead")
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 from kerncast.device.capture import numbers_of
 from kerncast.device.clock import ForecastClock
-from kerncast.gpu import GPU, dirty_l2_fractions, do_bench_width, launch_overhead_s
+from kerncast.gpu import GPU, do_bench, launch_overhead_s
 from kerncast.models.clock import blame_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.scripts.recorder import Benchmarked, Recorder
@@ -60,14 +60,14 @@ def measured_by_do_bench(cold: Prediction, gpu: GPU) -> Interval:
     The interval is wider than that of a launch, as another Triton may have made the kernel.
     Source: published medians of do_bench (data/launch_overhead.toml). Fails when: another flush precedes.
     """
-    overhead = launch_overhead_s("do_bench") - launch_overhead_s(Timing.COLD)
+    added, overhead = do_bench(), launch_overhead_s("do_bench") - launch_overhead_s(Timing.COLD)
     uses_s = sum(each.seconds for each in cold.terms if each.name == "dram")
     blame = blame_of(cold.seconds, cold.terms).get("dram", 0.0)
     rate = gpu.dram_rate.bytes_per_s if gpu.dram_rate else gpu.dram_bytes_per_s
-    middle, least, most = (blame * min(uses_s, part * (gpu.l2_bytes or 0) / rate) for part in dirty_l2_fractions())
+    parts = added.dirty_l2, added.dirty_l2_low, added.dirty_l2_high
+    middle, least, most = (blame * min(uses_s, part * (gpu.l2_bytes or 0) / rate) for part in parts)
     found, low, high = cold.seconds + overhead + middle, cold.low + overhead + least, cold.high + overhead + most
-    width = do_bench_width()
-    return found, found * (low / found) ** width, found * (high / found) ** width
+    return found, found * (low / found) ** added.width, found * (high / found) ** added.width
 
 
 @dataclass(slots=True)
