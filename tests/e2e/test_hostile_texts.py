@@ -72,6 +72,20 @@ def test_progress_is_one_plain_line(capsys: pytest.CaptureFixture[str], monkeypa
     assert capsys.readouterr().err == f"executing [red]:x:{SHOWN}\\nkerncast: forged\n"
 
 
+def test_progress_leaves_out_the_middle_of_a_long_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kerncast.cli.shared.output._PATIENCE_SECONDS", 0.0)
+    with progress_on_stderr(quiet=False) as progress:
+        assert progress is not None
+        time.sleep(0.001)
+        progress(f"timing _ZN7cutlass{'IJiiE' * 400}vNT_6ParamsE on H100 SXM", 1, 2)
+    shown = capsys.readouterr().err
+    assert len(shown) < 200
+    assert shown.startswith("timing _ZN7cutlassIJ")
+    assert shown.endswith("ParamsE on H100 SXM\n")
+
+
 def test_caveats_of_a_forecast_are_plain_in_every_form(kerncast: Run, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(f"#include <x{TITLE}.h>\n{STORE}", encoding="utf-8")
     asked = ("predict", "k.cu", *ONE_BLOCK, "--arg", "x=f32[32] zeros")

@@ -49,6 +49,8 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
     if quiet:
         yield None
         return
+    from kerncast.report.words import describe_name  # noqa: PLC0415  help does without
+
     console = SafeConsole(stderr=True)
     label, count = (TextColumn(form, markup=False) for form in ("{task.description}", "{task.fields[detail]}"))
     bar = Progress(SpinnerColumn(), label, BarColumn(), count, console=console, transient=True)
@@ -62,7 +64,7 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
 
     def show(what: str, done: int, total: int) -> None:
         nonlocal last_line, current
-        what = current = printable(what)
+        what = current = describe_name(printable(what), _FILE_COLUMNS)  # an instance of a template has 2,000 letters
         if time.monotonic() - begun < _PATIENCE_SECONDS:
             return
         detail = f"{done}/{total}" if total else ""
@@ -70,7 +72,7 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
             bar.start()
             bar.update(task, description=what, completed=done, total=total or None, detail=detail)
         elif what != last_line:
-            console.print(what, highlight=False, markup=False)
+            console.print(what, highlight=False, markup=False, soft_wrap=True)
             last_line = what
 
     timer = threading.Timer(_PATIENCE_SECONDS + 0.05, remind)
