@@ -105,6 +105,8 @@ class Cycles:
     uniform_latency: float | None = None
     bulk_latency: float | None = None
     """cycles that a bulk copy by the copy engine takes longer than a load of the same data"""
+    bulk_tensor_latency: float | None = None
+    """the same for copies by a tensor map; None: ``bulk_latency``"""
     tensor_commit: float | None = None
     """cycles from the end of a product in tensor memory until a thread that waits at its mbarrier goes on"""
     tensor_memory: float | None = None
