@@ -80,11 +80,13 @@ class Memory(IntEnum):
     """Arrives at an mbarrier when the earlier operations of a group are done, and goes on."""
     WAIT = 22
     """Waits for the end of a phase of an mbarrier."""
-    BULK = 23
+    ASK = 23
+    """Asks for the end of a phase of an mbarrier, and goes on: what reads the answer waits."""
+    BULK = 24
     """Asks the SM's copy engine for many bytes; an mbarrier is told when they are there, or a group waits for them."""
-    TENSOR_PRODUCT = 24
+    TENSOR_PRODUCT = 25
     """A product in tensor memory, which all sub-partitions compute together; it queues, and an mbarrier is told."""
-    TENSOR_COPY = 25
+    TENSOR_COPY = 26
     """Copies from shared to tensor memory, in the same queue."""
 
 

@@ -17,7 +17,7 @@ from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, t
 
 LINE = 128
 #: Numbers of the instructions below, each in a basic block of its own, and the copy engine's time to begin.
-BEGIN, EXPECT, COPY, WAIT, ARRIVE, WORK, PRODUCT, COMMIT, STORE, LEFT, READ, MEET = range(12)
+BEGIN, EXPECT, COPY, WAIT, ARRIVE, WORK, PRODUCT, COMMIT, STORE, LEFT, READ, MEET, ASK, ANSWER = range(14)
 ENGINE, COMMITTED = 170.0, 107.0
 FULL, EMPTY = 100, 200
 Event = tuple[Operation, int, int]
@@ -35,7 +35,8 @@ OPS = [
     request(Memory.TELL, COMMIT, latency=COMMITTED, group=Group.TENSOR),
     request(Memory.BULK, STORE, cycles=1.0, latency=ENGINE, group=Group.BULK),
     Op(Pipe.BRANCH, Memory.AWAIT, group=Group.BULK), Op(Pipe.BRANCH, Memory.AWAIT, group=Group.BULK_READS),
-    Op(Pipe.BRANCH, Memory.BARRIER, accesses=(MEET,)),
+    Op(Pipe.BRANCH, Memory.BARRIER, accesses=(MEET,)), request(Memory.ASK, ASK, destinations=(1,)),
+    Op(Pipe.FMA, sources=(1,), destinations=(2,)),
 ]  # fmt: skip
 ENDS = [Op(Pipe.BRANCH, Memory.COMMIT, group=kind) for kind in (Group.BULK, Group.BULK_READS)]
 PROGRAM = program_of(*([op, *(ENDS if number == STORE else ())] for number, op in enumerate(OPS)))
@@ -58,6 +59,10 @@ def begin(place: int, arrivals: int = 1) -> Step:
 
 def wait(place: int, parity: int) -> Step:
     return Step(WAIT, {WAIT: [event(EventChange.WAIT, place, parity)]})
+
+
+def ask(place: int, parity: int) -> Step:
+    return Step(ASK, {ASK: [event(EventChange.WAIT, place, parity)]})
 
 
 def arrive(place: int, count: int = 1) -> Step:
@@ -104,6 +109,35 @@ def test_a_chain_of_copies_takes_their_latencies(count: int) -> None:
     one = max(sm.l2_latency, 16.0) + ENGINE
     assert last(run(steps)) == pytest.approx(count * one, abs=8 + 6 * count)
     assert last(run(steps)) >= count * one
+
+
+@pytest.mark.parametrize("work", [10, 100, 1000])
+def test_a_warp_that_asks_waits_where_it_reads_the_answer(work: int) -> None:
+    """The copy and the work overlap, where the copy's end is asked for before the work and the answer is read after."""
+    begun = [begin(FULL), *load(FULL, 16, 0)]
+    worked = [Step(WORK)] * work
+    copied, alone = last(run([*begun, wait(FULL, 0)])), last(run([*worked]))
+    asked = last(run([*begun, ask(FULL, 0), *worked, Step(ANSWER)]))
+    assert asked == pytest.approx(max(copied, alone), abs=40)
+    assert last(run([*begun, wait(FULL, 0), *worked])) == pytest.approx(copied + alone, abs=40)
+
+
+def test_an_answer_comes_from_another_warp_or_is_never_read() -> None:
+    late = [*[Step(WORK)] * 500, arrive(FULL)]
+    alone = last(run(late))
+    assert last(run([begin(FULL), ask(FULL, 0), Step(ANSWER)], late)) == pytest.approx(alone, abs=40)
+    # The slot of the block that has never read its answer is the next block's.
+    unread = run([begin(FULL), ask(FULL, 0), Step(WORK)], blocks=3)
+    assert last(unread) < alone
+    with pytest.raises(UnsupportedError, match="an mbarrier"):
+        run([begin(FULL), ask(FULL, 0), Step(ANSWER)])
+
+
+def test_a_warp_asks_for_one_phase_at_a_time() -> None:
+    """The second question waits for the first answer, as a wait would: what follows a pipeline's next question."""
+    late = [*[Step(WORK)] * 500, arrive(FULL)]
+    asked = run([begin(FULL), begin(EMPTY), ask(FULL, 0), ask(EMPTY, 1), *[Step(WORK)] * 500], late)
+    assert last(asked) == pytest.approx(2 * last(run(late)), abs=80)
 
 
 @pytest.mark.parametrize("latency", [50.0, 400.0])

@@ -387,7 +387,7 @@ KEPT = f"selp.b32 %r4, 1, 0, %p1; {WORK}"
 
 
 @pytest.mark.parametrize(
-    ("then", "comes_first"),
+    ("then", "waits"),
     [
         # As a pipeline of CUTLASS asks for its next stage: another block reads the answer.
         (
@@ -400,10 +400,11 @@ KEPT = f"selp.b32 %r4, 1, 0, %p1; {WORK}"
         (f"{KEPT} st.shared.u32 [held], %r4;", True),
     ],
 )
-def test_a_warp_waits_where_its_answer_is_needed(then: str, comes_first: bool) -> None:
+def test_a_warp_waits_where_its_answer_is_needed(then: str, waits: bool) -> None:
     text = f"{PTX_HEAD}.visible .entry k(.param .u64 p) {{ {REGISTERS} {SHARED} mov.u32 %r1, 0; {ASKED}{then} ret; }}"
     text = text.replace(".target sm_70", ".target sm_90").replace(".align 4", ".align 8")
     program = linked_program(text, "k")
     found = lower(program.function, program.cfg, load_architecture("sm_90"))
     memory = found.memory[: found.starts[1]].tolist()
-    assert (memory.index(Memory.WAIT) < memory.index(Memory.SHARED_LOAD)) is comes_first
+    assert (Memory.WAIT if waits else Memory.ASK) in memory
+    assert (Memory.ASK if waits else Memory.WAIT) not in memory

@@ -4,7 +4,7 @@ How many micro-ops of which kind an instruction becomes is in ``averages``. Each
 reads, and they issue in the order that list scheduling gives.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -199,6 +199,7 @@ class _Lowering:
         places = self._accesses.places(blocks)
         registers = self._registers.along()
         ops: list[MicroOp] = []
+        needed: Registers = ()
         for member, block in zip(members, blocks, strict=True):
             guard = registers.of(member.guard)
             # Between the members of a straight line no branch is left: predicates have replaced it.
@@ -211,7 +212,7 @@ class _Lowering:
                 kept = [op for op in own if number != goes_on or not _is_branch(op)]
                 ops += [_predicated(op, guard) for op in kept] if member.guard else kept
                 registers.go_on(number, keeps_old=bool(member.guard or self._code[number].guard))
-        return self._ordered(ops, blocks[-1])
+        return self._ordered(ops, blocks[-1], needed)
 
     def _all_shares(self, own: MachineCode) -> tuple[list[list[Share]], list[list[Share]]]:
         """Return the micro-ops of each instruction, without the access that it makes, and those of blocks alone."""
@@ -347,7 +348,8 @@ class _Lowering:
                 f"{ins.name}: how long bulk copies take is unknown on {self._architecture.id}",
                 where=ins.where, cure="Give cycles.bulk_latency in the GPU's file, or use --model roofline.",
             )  # fmt: skip
-        return Cost(Pipe.LSU, cycles.shared_wavefront or 1.0, cycles.bulk_latency)
+        of_tensors = cycles.bulk_tensor_latency if "tensor" in ins.modifiers else None
+        return Cost(Pipe.LSU, cycles.shared_wavefront or 1.0, of_tensors or cycles.bulk_latency)
 
     def _cost_of_exchange(self, number: int) -> Cost:
         """Return what an access to another block's shared memory costs: its bytes on the way, and the way."""
@@ -389,14 +391,18 @@ class _Lowering:
             left=min(max(left, 0), MOST_GROUPS - 1),
         )  # fmt: skip
 
-    def _ordered(self, ops: Sequence[MicroOp], block: BasicBlock) -> list[MicroOp]:
-        """Return micro-ops in order of issue; what ends the last block stays last, the branch itself behind it."""
+    def _ordered(self, ops: Sequence[MicroOp], block: BasicBlock, needed: Collection[int]) -> list[MicroOp]:
+        """Return micro-ops in order of issue; what ends the last block stays last, the branch itself behind it.
+
+        ``needed``: registers that the last instruction reads, which may have no micro-op of its own.
+        """
         last = block.stop - 1 if self._code[block.stop - 1].ends_block else -1
         moving = [op for op in ops if op.instruction != last]
         parts = _between_products(moving)
         ordered = [part[n] for part in parts for n in scheduled(part, [self._latency.of(op) for op in part])]
         ending = sorted((op for op in ops if op.instruction == last), key=_is_branch)
-        return [*_with_late_answers(ordered, ending), *ending]
+        deciding = {*needed, *(register for op in ending for register in op.sources)}
+        return [*_with_questions(ordered, deciding), *ending]
 
 
 def _between_products(ops: Sequence[MicroOp]) -> list[list[MicroOp]]:
@@ -409,22 +415,23 @@ def _between_products(ops: Sequence[MicroOp]) -> list[list[MicroOp]]:
     return parts
 
 
-def _with_late_answers(ops: Sequence[MicroOp], ending: Sequence[MicroOp]) -> list[MicroOp]:
-    """Return micro-ops with each wait last whose answer another line needs: the warp goes on while it is asked for.
+def _with_questions(ops: Sequence[MicroOp], deciding: Collection[int]) -> list[MicroOp]:
+    """Return micro-ops in which each wait only asks whose answer decides nothing here, and what it makes comes last.
 
-    Pipelines ask for their next stage before they work on this one. Machine code writes a predicate that nothing reads
-    until then (``SYNCS.PHASECHK.TRANS64.TRYWAIT``, then ``UTCHMMA``; nvJitLink 12.9 for CUTLASS's kernels for sm_100a).
+    ``deciding``: registers that the end of the line reads. Pipelines ask for their next stage before they work on this
+    one. Machine code writes a predicate that nothing reads until then (``SYNCS.PHASECHK.TRANS64.TRYWAIT``, then
+    ``UTCHMMA``; nvJitLink 12.9 for CUTLASS's kernels for sm_100a).
     """
     found = list(ops)
     for wait in (op for op in ops if op.memory is Memory.WAIT):
-        answers, late = set(wait.destinations), [wait]
+        answers, late = set(wait.destinations), list[MicroOp]()
         for op in found[found.index(wait) + 1 :]:
             if answers.intersection(op.sources):
                 answers.update(op.destinations)
                 late.append(op)
-        is_needed_here = any(answers.intersection(op.sources) for op in ending)
-        if not is_needed_here and all(op.memory is Memory.NONE for op in late[1:]):
-            found = [op for op in found if not any(op is each for each in late)] + late
+        if answers and not answers.intersection(deciding) and all(op.memory is Memory.NONE for op in late):
+            rest = [op for op in found if not any(op is each for each in late)]
+            found = [replace(op, memory=Memory.ASK) if op is wait else op for op in rest] + late
     return found
 
 

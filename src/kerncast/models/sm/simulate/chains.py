@@ -21,6 +21,7 @@ from kerncast.models.sm.simulate.state import (
     bit,
     called,
     inlined,
+    upward,
 )
 from kerncast.traces import (
     INSTRUCTION_SHIFT,
@@ -37,7 +38,8 @@ LOCAL_STORE = int(Operation.LOCAL_STORE)
 STORE, ATOMIC, REDUCTION = int(Operation.STORE), int(Operation.ATOMIC), int(Operation.REDUCTION)
 LOAD_UNCACHED = int(Operation.LOAD_UNCACHED)
 LOCAL_LOAD, CONTENTION = int(Operation.LOCAL_LOAD), int(Operation.CONTENTION)
-BARRIER, AWAIT, WAIT = int(Memory.BARRIER), int(Memory.AWAIT), int(Memory.WAIT)
+BARRIER, AWAIT = int(Memory.BARRIER), int(Memory.AWAIT)
+WAIT, ASK = int(Memory.WAIT), int(Memory.ASK)
 OF_EVENTS = int(FIRST_OF_EVENTS)
 LSU = int(Pipe.LSU)
 
@@ -81,6 +83,7 @@ def prepare_next(code: Code, state: State, x: Whole) -> None:
     warp = state.warps[x]
     number = _next_op(code, state, x)
     warp.op = number
+    warp.is_asleep = False
     if number < 0:
         # A warp keeps its place until its results have arrived: a load that nobody reads delays the block's end.
         warp.unit = TO_END
@@ -88,22 +91,40 @@ def prepare_next(code: Code, state: State, x: Whole) -> None:
     else:
         op = code.ops[number]
         warp.unit = _unit_of(code, state, x, op)
-        need = _operands(state, x, op)
-        if op.memory == WAIT:
-            phase = awaited_phase(code, state, x)
-            warp.is_asleep = phase < 0
-            need = max(need, phase)
+        need = need_of(code, state, x)
+        if need < 0:
+            warp.is_asleep = True
+            need = 0
     warp.kind = need & KIND_MASK
     warp.ready = NEVER if warp.is_asleep else max(need >> KIND_BITS, warp.gate)
 
 
 @inlined
-def awaited_phase(code: Code, state: State, x: Whole) -> Whole:
-    """Return when the phase has ended that a warp's next micro-op waits for; -1: it lacks what nobody has done yet.
+def need_of(code: Code, state: State, x: Whole) -> Whole:
+    """Return when a warp's next micro-op has what it needs, and which kind brings the last of it.
+
+    -1: it waits for a phase that lacks what nobody has done yet. A warp asks for one phase at a time.
+    """
+    warp = state.warps[x]
+    op = code.ops[warp.op]
+    need = _operands(state, x, op)
+    if op.memory in (WAIT, ASK):
+        if warp.asked > 0:
+            return -1
+        if op.memory == WAIT:
+            phase = _awaited_phase(code, state, x, op)
+            if phase < 0:
+                return -1
+            need = max(need, phase)
+    return -1 if need >= NEVER else need
+
+
+@inlined
+def _awaited_phase(code: Code, state: State, x: Whole, op: Op) -> Whole:
+    """Return when the phase has ended that a micro-op waits for; -1: nobody knows yet.
 
     A parity tells the phase: it has ended where the one that runs has the other parity, or none has ended and it is 1.
     """
-    op = code.ops[state.warps[x].op]
     need = 0
     for number in range(op.slot_count):
         at = state.places[x, op.slots[number]]
@@ -116,13 +137,54 @@ def awaited_phase(code: Code, state: State, x: Whole) -> Whole:
     return need
 
 
+@inlined
+def ask(code: Code, state: State, x: Whole, op: Op) -> Whole:
+    """Return when the answer to a question for a phase is there, NEVER where nobody knows yet."""
+    phase, warp = _awaited_phase(code, state, x, op), state.warps[x]
+    if phase >= 0:
+        return phase + (upward(code.sm.shared_latency) << KIND_BITS)
+    for number in range(op.slot_count):
+        at = state.places[x, op.slots[number]]
+        if at >= 0:
+            event = code.events[at]
+            warp.asked = x // code.derived.warps * code.derived.objects + event_object(event) + 1
+            warp.asked_parity, warp.asked_by = event_number(event), warp.last_op
+    return NEVER
+
+
+@inlined
+def answer(code: Code, state: State, x: Whole) -> None:
+    """Answer what a warp has asked for, if it has and the phase has ended."""
+    warp = state.warps[x]
+    if warp.asked > 0:
+        phase = state.mbarriers[warp.asked - 1]
+        if phase.ended & 1 != warp.asked_parity:
+            _answer(code, state, x, phase.done + (upward(code.sm.shared_latency) << KIND_BITS))
+
+
+@inlined
+def forget(code: Code, state: State, x: Whole) -> None:
+    """Let go of what a warp that has ended asked for without reading the answer."""
+    if state.warps[x].asked > 0:
+        _answer(code, state, x, 0)
+
+
+@inlined
+def _answer(code: Code, state: State, x: Whole, ready: Whole) -> None:
+    warp = state.warps[x]
+    warp.asked = 0
+    op = code.ops[warp.asked_by]
+    for number in range(op.result_count):
+        state.ready[x, op.results[number]] = ready
+
+
 @called
 def resume(code: Code, state: State, x: Whole, now: Whole) -> None:
     """Let a warp go on that slept until a phase ended."""
     warp, part = state.warps[x], state.parts[x % code.sm.sub_partitions]
     part.far_warps &= ~bit(x // code.sm.sub_partitions)
     warp.is_asleep = False
-    need = max(_operands(state, x, code.ops[warp.op]), awaited_phase(code, state, x))
+    need = need_of(code, state, x)
     warp.kind = need & KIND_MASK
     warp.ready = max(need >> KIND_BITS, warp.gate)
     warp.wake = max(now + 1, warp.ready)

@@ -2,18 +2,21 @@
 
 An mbarrier's phase ends with its last arrival and its last byte. Both are worked out when they are asked for, with the
 time at which they come; a warp that waits goes on at the latest of these times. A warp whose phase lacks an arrival
-that no warp has made yet sleeps until one makes it. What one block tells another one of its cluster counts as told to
-itself, where the others do the same. Where they have other roles, their SMs are simulated, too, and it is sent there.
+that no warp has made yet sleeps until one makes it; one that only asks sleeps where it reads the answer. What one block
+tells another one of its cluster counts as told to itself, where the others do the same. Where they have other roles,
+their SMs are simulated, too, and it is sent there.
 """
 
 from kerncast.models.sm.micro_ops import Group, Memory, Pipe
 from kerncast.models.sm.simulate.chains import (
     STORE,
-    awaited_phase,
+    answer,
+    ask,
     event_number,
     event_object,
     instruction_of,
     is_of,
+    need_of,
     operation_of,
     resume,
 )
@@ -46,7 +49,7 @@ from kerncast.traces import (
     Operation,
 )
 
-TELL, WAIT, BULK = int(Memory.TELL), int(Memory.WAIT), int(Memory.BULK)
+TELL, WAIT, ASK, BULK = int(Memory.TELL), int(Memory.WAIT), int(Memory.ASK), int(Memory.BULK)
 TENSOR_PRODUCT, TENSOR = int(Memory.TENSOR_PRODUCT), int(Pipe.TENSOR)
 OF_BULK, OF_READS = int(Group.BULK), int(Group.BULK_READS)
 EVENT = int(Operation.EVENT)
@@ -63,26 +66,28 @@ def happen(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     """Do what concerns events; returns when the micro-op's results are there, and which kind brings them."""
     start = occupy(state, now, code.sm.lsu_cycles)
     state.totals.exchange_cycles += code.sm.lsu_cycles
-    answer = upward(start + code.sm.shared_latency) << KIND_BITS | SHORT
+    ready = upward(start + code.sm.shared_latency) << KIND_BITS | SHORT
     if op.memory == WAIT:
-        return answer
-    told = answer
+        return ready
+    if op.memory == ASK:
+        return max(ready, ask(code, state, x, op))
+    told = ready
     further = upward(max(0.0, code.sm.signal_latency - code.sm.shared_latency)) << KIND_BITS
     if op.memory == BULK:  # its data come to all SMs alike
         told, further = _copy(code, state, x, op, now), 0
     elif op.memory == TELL:
         groups = state.groups[x * KINDS + op.group]
-        told = max(answer, max(groups.open, groups.latest) + (upward(op.latency) << KIND_BITS))
+        told = max(ready, max(groups.open, groups.latest) + (upward(op.latency) << KIND_BITS))
     elif op.memory >= TENSOR_PRODUCT:
         _multiply(code, state, x, op, now)
-        return answer
+        return ready
     elif op.latency > 0:
         told = upward(start + op.latency) << KIND_BITS | LONG
     for number in range(op.slot_count):
         at = state.places[x, op.slots[number]]
         if at >= 0:
             _tell(code, state, (x, at, now), (told, told + further))
-    return answer
+    return ready
 
 
 @inlined
@@ -166,7 +171,8 @@ def _end_phases(code: Code, state: State, where: tuple[Whole, Whole], phase: Mba
     phase.latest = 0
     slot, now = where
     for x in range(slot * code.derived.warps, (slot + 1) * code.derived.warps):
-        if state.warps[x].is_asleep and awaited_phase(code, state, x) >= 0:
+        answer(code, state, x)
+        if state.warps[x].is_asleep and need_of(code, state, x) >= 0:
             resume(code, state, x, now)
 
 

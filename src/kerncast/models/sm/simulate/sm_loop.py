@@ -13,6 +13,7 @@ from kerncast.models.sm.simulate.chains import (
     end_group,
     event_number,
     event_object,
+    forget,
     prepare_next,
     sleep,
 )
@@ -201,7 +202,8 @@ def _write_results(state: State, x: Whole, op: Op, ready: Whole) -> None:
     if op.result_count == 0:
         return
     warp = state.warps[x]
-    warp.result = max(warp.result, ready)
+    if ready < NEVER:
+        warp.result = max(warp.result, ready)
     for number in range(op.result_count):
         state.ready[x, op.results[number]] = ready
 
@@ -473,6 +475,7 @@ def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> 
     for number in range(warps):
         x, serial = slot * warps + number, row * warps + number
         warp = state.warps[x]
+        forget(code, state, x)
         warp.op = warp.end = 0
         warp.event, warp.stop = code.chains[serial], code.chains[serial + 1]
         warp.since, warp.gate = start, start

@@ -199,6 +199,12 @@ class Warp:
     """number of the barrier at which it waits, and one; 0: it waits at none"""
     is_asleep: _Flag
     """whether its next micro-op waits for a phase that lacks what no warp has done yet"""
+    asked: _Int64
+    """number of the mbarrier whose phase it has asked for without an answer, and one; 0: it has asked for none"""
+    asked_parity: _Int64
+    """parity of that phase"""
+    asked_by: _Int64
+    """micro-op that asked, whose results nobody knows yet: NEVER stands for their time"""
 
 
 class Groups:
