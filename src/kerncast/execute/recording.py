@@ -522,12 +522,13 @@ def _middle(executed: Executed) -> float:
     """Return the block around which others are to lie: the middle of the grid, or of what its blocks access.
 
     Blocks in the middle of the grid do the mean of work that grows steadily from block to block. They do nothing where
-    the grid is larger than the data.
+    the grid is larger than the data, or the first of them does nothing where this is the end of the data.
     """
     lines, middle = lines_of(executed), executed.sampler.blocks / 2
     near = np.argsort(np.abs(executed.trace.block_ids - middle), kind="stable")[:_NEIGHBOURS]
     mean = executed.sampler.scale(lines).value / executed.sampler.blocks
-    return middle if lines[near].mean() >= _IDLE * mean else float(middle_of(executed))
+    does_work = lines[near].mean() >= _IDLE * mean and (lines[near[0]] > 0 or not mean)
+    return middle if does_work else middle_of(executed) + 0.5  # the middle of that block
 
 
 # Runs neighbouring blocks, more and more of them, and counts the distinct sectors that they have touched.

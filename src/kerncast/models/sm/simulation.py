@@ -20,8 +20,8 @@ from kerncast.profiles import SECTOR_BYTES, KernelProfile, LineStates, ResourceT
 from kerncast.ptx import Location
 from kerncast.traces import Execution, SMRecording
 
-#: Resources that a block takes which accesses no memory.
-_COMPUTING = ("issue", *(pipe.name.lower() for pipe in Pipe if pipe is not Pipe.LSU))
+#: Resources that a block takes which accesses no memory: products have nothing to multiply.
+_OF_IDLE = ("issue", *(pipe.name.lower() for pipe in Pipe if pipe not in {Pipe.LSU, Pipe.TENSOR}))
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
 
@@ -150,18 +150,28 @@ class SimulatedSM:
         """Return the whole launch."""
         gpu, grid_blocks = self.blocks.plan.gpu, execution.grid_blocks
         by_resource = self.terms()
-        idle = self._idle_work(execution)
+        idle, of_grid = self._idle_work(execution)
         started = grid_blocks * (gpu.architecture.cycles.grid_launch or 0.0)
         cycles = max(self._cycles(execution, by_resource, idle), started)
-        needed = by_resource | {name: by_resource[name] * (1 + idle) for name in _COMPUTING} | {"blocks": started}
+        more = max(1.0, idle) if self._has_sms_enough(execution) else 1.0 + idle
+        needed = by_resource | {name: by_resource[name] * more for name in _OF_IDLE} | {"blocks": started}
         terms = tuple(Term(name, each / gpu.clock_hz) for name, each in needed.items())
-        return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, terms, self._work(idle))
+        return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, terms, self._work(of_grid))
 
-    def _idle_work(self, execution: Execution) -> float:
-        """Return the instructions of the idle blocks, relative to those of the others."""
-        return (
-            idle_work(execution, self.blocks.together) if execution.grid_blocks > self.blocks.plan.grid_blocks else 0.0
-        )
+    def _idle_work(self, execution: Execution) -> tuple[float, float]:
+        """Return the instructions of idle blocks, relative to those of the others: on the busiest SM, and in the grid.
+
+        Idle blocks are spread over all SMs, also where there are fewer of the others than SMs.
+        """
+        plan = self.blocks.plan
+        if execution.grid_blocks <= plan.grid_blocks:
+            return 0.0, 0.0
+        of_grid = idle_work(execution, self.blocks.together)
+        return of_grid * plan.grid_blocks / (plan.load.blocks * plan.gpu.sm_count), of_grid
+
+    def _has_sms_enough(self, execution: Execution) -> bool:
+        """Return whether each block gets an SM of its own, so that idle ones disturb no others."""
+        return execution.grid_blocks <= self.blocks.plan.gpu.sm_count
 
     def _work(self, idle: float) -> SimulatedWork:
         """Return what all blocks of the grid issue and move; idle ones move nothing."""
@@ -191,10 +201,13 @@ class SimulatedSM:
         idle_cycles = known_fact(plan.gpu.architecture.cycles.idle_block, "cycles.idle_block", plan.gpu)
         per_sm = idle_blocks / plan.gpu.sm_count
         begun = per_sm * (self.sm.block_launch_cycles + idle_cycles) / plan.geometry.resident
-        computed = idle * max(by_resource[name] for name in _COMPUTING)
+        computed = idle * max(by_resource[name] for name in _OF_IDLE)
         # With the few warps that so many registers leave, nothing hides the way to what is spilled: it adds up.
         spilled = max(self._spill_cycles) * plan.load.blocks
-        return max(busy + spilled, *by_resource.values()) + max(begun, computed)
+        alone = max(busy + spilled, *by_resource.values())
+        if self._has_sms_enough(execution):
+            return max(alone + begun, computed)
+        return alone + max(begun, computed)
 
     @property
     def _dram_cycles_per_block(self) -> float:

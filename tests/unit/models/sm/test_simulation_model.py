@@ -41,6 +41,14 @@ extern "C" __global__ void masked(int n, const float *x, float *y) {
     for (int k = 0; k < 64; ++k) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(v));
     if (i < n) y[i] = v;
 }
+extern "C" __global__ void tiles(int n, int m, int tiles, float *x) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const bool has_tile = blockIdx.x < tiles;
+    float v = 1;
+    if (has_tile) v = x[i];
+    for (int k = 0; k < (has_tile ? n : m); ++k) v = v * 0.5f + 1;
+    if (has_tile || v == -1) x[i] = v;
+}
 extern "C" __global__ void chunk(const float *x, float *y) {
     for (int k = 0; k < 64; ++k) {
         const int i = (blockIdx.x * 64 + k) * 256 + threadIdx.x;
@@ -141,6 +149,17 @@ def test_blocks_beyond_the_data_take_the_time_of_what_they_compute(tmp_path: Pat
     assert fma < found.seconds < 1.5 * fma
     assert found.work is not None
     assert found.work.warp_instructions > 65536 * 8 * 64
+
+
+@pytest.mark.parametrize(("grid", "tiles", "idle_turns"), [(80, 8, 0), (80, 8, 200), (80, 38, 0), (80, 38, 200)])
+def test_blocks_without_a_tile_disturb_none_on_other_multiprocessors(
+    tmp_path: Path, grid: int, tiles: int, idle_turns: int
+) -> None:
+    """Of 80 blocks on 80 SMs, some have no tile: what they compute takes no time of the others."""
+    args = 'args = {{ n = 2000, m = {}, tiles = {}, x = "f32[81920] zeros" }}'
+    launch = f'kernel = "tiles"\ngrid = [{{}}]\nblock = [1024]\n{args}'
+    alone, beside = (forecast(tmp_path, launch.format(blocks, idle_turns, tiles)).seconds for blocks in (tiles, grid))
+    assert beside == pytest.approx(alone, rel=0.05)
 
 
 def test_no_forecast_is_below_a_roof(tmp_path: Path) -> None:
