@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kerncast.execute.setup import linked_program
-from kerncast.machine.ptx_counts import PtxCounts
+from kerncast.machine.ptx_counts import PtxCounts, flows_of
 from kerncast.ptx import inline_calls, parse_ptx
 
 PTX = """.version 8.0
@@ -57,3 +59,19 @@ def test_blocks_that_never_ran_do_not_count_as_too_many() -> None:
     taken = {pair: n for pair, n in counts.edges.items() if n > 0.5}
     assert all(a % 2 == 0 and b % 2 == 0 for a, b in taken if b < blocks)
     assert list(taken.values()) == pytest.approx([1.0] * len(taken))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_flows_are_the_least_that_have_these_sums(data: st.DataObject) -> None:
+    """Against all sums solved at once: also where they leave a choice."""
+    nodes = data.draw(st.integers(2, 8))
+    edge = st.tuples(st.integers(0, nodes - 1), st.integers(0, nodes - 1))
+    pairs = data.draw(st.lists(edge, min_size=1, max_size=16, unique=True))
+    sizes = st.integers(0, 9).map(float)
+    true = np.array(data.draw(st.lists(sizes, min_size=len(pairs), max_size=len(pairs))))
+    sums = [[n for n, pair in enumerate(pairs) if pair[end] == node] for end in (0, 1) for node in range(nodes)]
+    totals = np.array([true[members].sum() for members in sums])
+    matrix = np.array([[float(n in members) for n in range(len(pairs))] for members in sums])
+    expected = np.linalg.lstsq(matrix, totals, rcond=None)[0]
+    assert flows_of(sums, totals, len(pairs)) == pytest.approx(expected, abs=1e-6)
