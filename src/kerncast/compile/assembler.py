@@ -27,6 +27,7 @@ _NEWEST = (8, 8)
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 _PTX_VERSION = re.compile(rb"^(\s*\.version\s+)(\d+)\.(\d+)", re.MULTILINE)
 _LONGEST = 300
+_MANGLED = re.compile(r"(_Z\w{38})\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def assemble(ptx: bytes, architecture: str, source: str) -> Assembled:
         ptx = _readable(ptx)
         failed = library.add(handle, _PTX_INPUT, ptx, len(ptx), b"kernel.ptx") or library.complete(handle)
         if failed:
-            raise _error(library.read(handle, "ErrorLog"), architecture, source)
+            raise failure(library.read(handle, "ErrorLog"), architecture, source)
         return Assembled(library.read(handle, "LinkedCubin"), library.read(handle, "InfoLog").decode(errors="replace"))
     finally:
         library.destroy(ctypes.byref(handle))
@@ -135,13 +136,17 @@ def _library() -> _Library | None:
         raise CompileError(f"nvJitLink cannot be loaded ({error})", cure=cure_for_missing(WHEEL)) from None
 
 
-def _error(log: bytes, architecture: str, source: str) -> CompileError:
+def failure(log: bytes, architecture: str, source: str) -> CompileError:
+    """Return what an assembler's log says of PTX that it refuses."""
     text = log.decode(errors="replace")
     found = _ERROR.search(text)
     if found:
         return CompileError(found[2][:_LONGEST], where=f"{source}:{found[1]}", cure="Mend the PTX.")
     fault = _FAULT.search(text)
-    what = fault[1][:_LONGEST] if fault else "the assembler refuses it"
+    what = _MANGLED.sub(r"\1…", fault[1])[:_LONGEST] if fault else "the assembler refuses it"
+    if "regcount" in what:
+        cure = "A function that the kernel calls needs more registers than its warps have: declare it __forceinline__."
+        return CompileError(what, where=source, cure=cure)
     cure = (
         f"PTX runs on the architecture it was made for and newer ones: choose another GPU than one of {architecture}."
     )

@@ -225,10 +225,22 @@ def compile_command(unit: Unit, tools: Toolchain, macros: Path | None = None) ->
     words += [word for each in own_folders(code.include_dirs) for word in ("-I", str(each))]
     words += [word for each in own_folders(code.system_include_dirs) for word in ("-isystem", str(each))]
     words += [word for each in code.forced_includes for word in ("-include", each)]
-    words += [word for word in code.host if not is_clang or _OF_CLANG.fullmatch(word)]
+    words += _known_to_clang(code.host) if is_clang else code.host
     # Never an option, whatever it is called.
     source = str(unit.source.path)
     return [*words, f"./{source}" if source.startswith("-") else source]
+
+
+def _known_to_clang(words: Sequence[str]) -> list[str]:
+    """Return the options that clang has as other compilers do, those for LLVM with their values."""
+    found, of_llvm = list[str](), False
+    for word in words:
+        if of_llvm:
+            found += ["-mllvm", word]
+        elif word != "-mllvm" and _OF_CLANG.fullmatch(word):
+            found.append(word)
+        of_llvm = word == "-mllvm" and not of_llvm
+    return found
 
 
 def _standard(unit: Unit) -> list[str]:

@@ -39,6 +39,11 @@ def cutlass_macros(architecture: int) -> tuple[str, ...]:
     return _CUTLASS_KNOWS if architecture >= _CUTLASS_FIRST else ()
 
 
+#: NVIDIA's compiler leaves no function of a kernel as one. Clang left large lambdas, as in FlashAttention-3, each
+#: with more registers than its caller's warps have.
+_INLINING = ("inline-threshold", "locally-hot-callsite-threshold")
+
+
 def device_command(host: Sequence[str], architecture: int) -> list[str]:
     """Return the command that compiles the kernels of a source to PTX, from the one for its host code."""
     known = max((each for each in _KNOWN if each <= architecture), default=_KNOWN[0])
@@ -47,7 +52,8 @@ def device_command(host: Sequence[str], architecture: int) -> list[str]:
     words = [changed.get(word, word) for word in host if not re.fullmatch(r"-O\w", word)]
     if known >= _CUTLASS_FIRST:
         words += [f"-DCUTLASS_ARCH_MMA_SM{known}{kind}_{what}=1" for kind, what in _CUTLASS_ENABLES]
-    return [*words, _GRID_CONSTANT, "-O3", "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
+    inlining = [word for name in _INLINING for word in ("-mllvm", f"-{name}=10000")]
+    return [*words, _GRID_CONSTANT, "-O3", *inlining, "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
 
 
 # Clusters that kernels declare: clang 22 takes __cluster_dims__ and writes nothing of it to PTX. Our header makes an

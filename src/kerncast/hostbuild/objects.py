@@ -27,7 +27,7 @@ from kerncast.version import __version__
 _FILE = Bound(GIB)
 
 #: Another number makes all entries of before worthless.
-_VERSION = 1
+_VERSION = 2
 _INSIDE = "hostbuild"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kerncast.compile.assembler import assemble, entries_of, library_path
+from kerncast.compile.assembler import assemble, entries_of, failure, library_path
 from kerncast.errors import CompileError
 from kerncast.machine.control_flow import machine_graph
 from kerncast.machine.listing import disassemble
@@ -66,6 +66,17 @@ def test_faults_are_named_with_their_line() -> None:
 def test_ptx_is_not_for_older_architectures() -> None:
     with pytest.raises(CompileError, match=r"sm_7[05]"):
         assemble(text(), "sm_70", "k.ptx")
+
+
+def test_a_function_with_too_many_registers_is_named() -> None:
+    """Mangled names of templates have thousands of letters: the reason comes behind them."""
+    name = "_ZN7cutlass" + "IJNS_4gemm" * 90
+    log = f"error   : entry function '{name}' with max regcount of 168 calls function '{name}' with regcount of 254"
+    error = failure(log.encode(), "sm_90a", "kernel.ptx")
+    assert "with max regcount of 168" in error.what
+    assert error.what.endswith("with regcount of 254")
+    assert error.cure is not None
+    assert "__forceinline__" in error.cure
 
 
 def test_names_of_kernels() -> None:

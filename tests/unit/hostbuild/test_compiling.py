@@ -227,3 +227,8 @@ def test_host_functions_of_cuda_are_there(folder: Path) -> None:
     assert tools.cxx is not None
     subprocess.run([tools.cxx, folder / "host.o", "-o", folder / "host", "-lm"], check=True)
     assert subprocess.run([folder / "host"], check=False).returncode == 0
+
+
+def test_options_for_llvm_keep_their_values() -> None:
+    words = compile_command(unit_of("-Xcompiler", "-mllvm,-inline-threshold=1000,-pthread", "a.cu"), toolchain())
+    assert words[-4:] == ["-mllvm", "-inline-threshold=1000", "-pthread", "a.cu"]

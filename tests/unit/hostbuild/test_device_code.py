@@ -15,7 +15,7 @@ from kerncast.hostbuild.compiling import ASKS_FOR_CLANG, Unit, compile_unit, obj
 from kerncast.hostbuild.device_code import device_command, needs_clang
 from kerncast.hostbuild.host_compilers import toolchain
 from kerncast.hostbuild.nvcc_options import parse_command_line
-from tests.helpers.host_builds import needs_wheels
+from tests.helpers.host_builds import needs_wheels, unit_of
 
 pytestmark = needs_wheels
 
@@ -74,6 +74,23 @@ def test_clusters_are_declared_as_nvrtc_does(tmp_path: Path, monkeypatch: pytest
     for name, rule in declared.items():
         by_nvrtc = compile_source(source, architectures=["sm_90"], kernel=name).kernels[0]
         assert rule == linked_program(by_nvrtc.ptx, by_nvrtc.mangled).function.cluster
+
+
+def test_large_functions_become_part_of_their_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by NVIDIA's compiler: FlashAttention-3's turns have more registers than the warps that call them."""
+    monkeypatch.setenv("KERNCAST_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "large.cu"
+    turns = "".join(f"x = (x * x + {n}.5f) / (x + {n});" for n in range(900))
+    source.write_text(
+        f"static __device__ float turn(float x) {{ {turns} return x; }}\n"
+        "__global__ void k(float *p) { for (int i = 0; i < 9; ++i) { *p = turn(*p);"
+        " if (*p > 3) *p = turn(*p + 1); } }\n",
+        encoding="utf-8",
+    )
+    unit = unit_of("-arch=sm_90", "-DKERNCAST_CLANG=1", source)
+    ptx = object_of(unit, compile_unit(unit, toolchain()), toolchain())
+    assert ptx.count(b".entry") == 1
+    assert b"call.uni" not in ptx
 
 
 def results(ptx: str, name: str, values: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> list[int]:
