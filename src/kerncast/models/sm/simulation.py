@@ -236,10 +236,14 @@ class SimulatedSM:
         return SECTOR_BYTES * in_l2, SECTOR_BYTES * in_dram
 
     def terms(self) -> dict[str, float]:
-        """Return the cycles that each resource alone would need for the whole launch."""
+        """Return the cycles that each resource alone would need for the whole launch.
+
+        Of those that an SM has for itself, the SM decides that gets a block as long as the simulated ones, however
+        little the others do.
+        """
         found, sm, load = self.simulated, self.sm, self.blocks.plan.load
         blocks = load.blocks * self.blocks.work
-        scale = blocks / len(found.finish_cycles)
+        scale = max(1.0, blocks) / len(found.finish_cycles)
         per_scheduler = scale / sm.sub_partitions
         pipes = {pipe.name.lower(): float(found.busy_cycles[pipe]) * per_scheduler for pipe in Pipe}
         pipes["lsu"] = max(pipes["lsu"], found.exchange_cycles * scale)
@@ -250,7 +254,7 @@ class SimulatedSM:
             "shared": found.shared_cycles * scale,
             "l1": found.l1_cycles * scale,
             "l2": self._l2_cycles_per_block * blocks + self._spill_cycles[0] * load.blocks,
-            "atomics": found.atomic_cycles * scale,
+            "atomics": found.atomic_cycles * blocks / len(found.finish_cycles),
             "dram": (self._dram_cycles_per_block + self._spill_cycles[1]) * load.blocks,
         }
 
