@@ -42,6 +42,10 @@ class SMPlan:
     """blocks that an SM can hold"""
     load: SMLoad
 
+    def has_sm_for_each(self, blocks: int) -> bool:
+        """Return whether each of so many blocks gets an SM of its own, so that idle ones disturb no others."""
+        return blocks <= self.gpu.sm_count
+
     def with_blocks(self, blocks: int, instructions_per_block: float) -> "SMPlan":
         """Return the plan of a grid of so many blocks."""
         return replace(
@@ -146,11 +150,23 @@ def busy_blocks(execution: Execution, together: int = 1) -> npt.NDArray[np.bool_
     return np.repeat(accessed.reshape(-1, together).any(axis=1), together)
 
 
-def idle_work(execution: Execution, together: int = 1) -> float:
-    """Return the instructions of blocks that are not busy, relative to those of all others.
+def idle_work(plan: SMPlan, execution: Execution, together: int = 1) -> tuple[float, float]:
+    """Return the instructions of idle blocks, relative to those of the others: on the busiest SM, and in the grid.
 
-    A block beyond the end of its data may end at once, or compute all the same and only guard its accesses.
+    A block beyond the end of its data may end at once, or compute all the same and only guard its accesses. Idle blocks
+    are spread over all SMs, also where there are fewer of the others than SMs; where each block has an SM of its own,
+    one of them counts against one of the others. ``plan`` is that of the grid without idle blocks.
     """
+    idle_blocks = execution.grid_blocks - plan.grid_blocks
+    if idle_blocks <= 0:
+        return 0.0, 0.0
+    of_grid = _work_of_idle(execution, together)
+    if plan.has_sm_for_each(execution.grid_blocks):
+        return of_grid * plan.grid_blocks / idle_blocks, of_grid
+    return of_grid * plan.grid_blocks / (plan.load.blocks * plan.gpu.sm_count), of_grid
+
+
+def _work_of_idle(execution: Execution, together: int) -> float:
     accessed = busy_blocks(execution, together)
     lengths = np.array(execution.trace.cfg.lengths, np.float64)
     issued = execution.trace.counts.block_warps @ lengths

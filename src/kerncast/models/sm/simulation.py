@@ -21,7 +21,7 @@ from kerncast.ptx import Location
 from kerncast.traces import Execution, SMRecording
 
 #: Resources that a block takes which accesses no memory: products have nothing to multiply.
-_OF_IDLE = ("issue", *(pipe.name.lower() for pipe in Pipe if pipe not in {Pipe.LSU, Pipe.TENSOR}))
+_OF_IDLE = ("issue", *(pipe.name.lower() for pipe in Pipe if pipe not in {Pipe.LSU, Pipe.TENSOR, Pipe.TENSOR_MEMORY}))
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
 
@@ -150,28 +150,13 @@ class SimulatedSM:
         """Return the whole launch."""
         gpu, grid_blocks = self.blocks.plan.gpu, execution.grid_blocks
         by_resource = self.terms()
-        idle, of_grid = self._idle_work(execution)
+        idle, of_grid = idle_work(self.blocks.plan, execution, self.blocks.together)
         started = grid_blocks * (gpu.architecture.cycles.grid_launch or 0.0)
         cycles = max(self._cycles(execution, by_resource, idle), started)
-        more = max(1.0, idle) if self._has_sms_enough(execution) else 1.0 + idle
+        more = max(1.0, idle) if self.blocks.plan.has_sm_for_each(execution.grid_blocks) else 1.0 + idle
         needed = by_resource | {name: by_resource[name] * more for name in _OF_IDLE} | {"blocks": started}
         terms = tuple(Term(name, each / gpu.clock_hz) for name, each in needed.items())
         return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, terms, self._work(of_grid))
-
-    def _idle_work(self, execution: Execution) -> tuple[float, float]:
-        """Return the instructions of idle blocks, relative to those of the others: on the busiest SM, and in the grid.
-
-        Idle blocks are spread over all SMs, also where there are fewer of the others than SMs.
-        """
-        plan = self.blocks.plan
-        if execution.grid_blocks <= plan.grid_blocks:
-            return 0.0, 0.0
-        of_grid = idle_work(execution, self.blocks.together)
-        return of_grid * plan.grid_blocks / (plan.load.blocks * plan.gpu.sm_count), of_grid
-
-    def _has_sms_enough(self, execution: Execution) -> bool:
-        """Return whether each block gets an SM of its own, so that idle ones disturb no others."""
-        return execution.grid_blocks <= self.blocks.plan.gpu.sm_count
 
     def _work(self, idle: float) -> SimulatedWork:
         """Return what all blocks of the grid issue and move; idle ones move nothing."""
@@ -199,14 +184,14 @@ class SimulatedSM:
         kept = busy_blocks(execution, self.blocks.together) if idle_blocks else None
         busy = cycles_of_grid(execution, run, kept, floor, work)
         idle_cycles = known_fact(plan.gpu.architecture.cycles.idle_block, "cycles.idle_block", plan.gpu)
-        per_sm = idle_blocks / plan.gpu.sm_count
-        begun = per_sm * (self.sm.block_launch_cycles + idle_cycles) / plan.geometry.resident
+        of_slot = idle_blocks / plan.gpu.sm_count / plan.geometry.resident
+        begun = of_slot * (self.sm.block_launch_cycles + idle_cycles)
         computed = idle * max(by_resource[name] for name in _OF_IDLE)
         # With the few warps that so many registers leave, nothing hides the way to what is spilled: it adds up.
         spilled = max(self._spill_cycles) * plan.load.blocks
         alone = max(busy + spilled, *by_resource.values())
-        if self._has_sms_enough(execution):
-            return max(alone + begun, computed)
+        if plan.has_sm_for_each(execution.grid_blocks):  # an idle block lasts as the others would without accesses
+            return max(alone, computed, idle * (alone - self.sm.dram_latency - self.sm.l2_latency))
         return alone + max(begun, computed)
 
     @property
@@ -236,18 +221,16 @@ class SimulatedSM:
         return SECTOR_BYTES * in_l2, SECTOR_BYTES * in_dram
 
     def terms(self) -> dict[str, float]:
-        """Return the cycles that each resource alone would need for the whole launch.
-
-        Of those that an SM has for itself, the SM decides that gets a block as long as the simulated ones, however
-        little the others do.
-        """
+        """Return the cycles that each resource alone would need for the launch, on the SM with the longest block."""
         found, sm, load = self.simulated, self.sm, self.blocks.plan.load
         blocks = load.blocks * self.blocks.work
         scale = max(1.0, blocks) / len(found.finish_cycles)
         per_scheduler = scale / sm.sub_partitions
         pipes = {pipe.name.lower(): float(found.busy_cycles[pipe]) * per_scheduler for pipe in Pipe}
         pipes["lsu"] = max(pipes["lsu"], found.exchange_cycles * scale)
-        pipes["lsu"] += self.spills.requests * blocks * (self.blocks.plan.gpu.architecture.cycles.load_store_sm or 0.0)
+        pipes["lsu"] += (
+            self.spills.requests * max(1.0, blocks) * (self.blocks.plan.gpu.architecture.cycles.load_store_sm or 0.0)
+        )
         return {
             **pipes,
             "issue": found.issued * per_scheduler / sm.issue_width,

@@ -165,6 +165,18 @@ def test_blocks_without_a_tile_disturb_none_on_other_multiprocessors(
     assert beside == pytest.approx(alone, rel=0.05)
 
 
+@pytest.mark.parametrize(("grid", "block"), [(20, 1024), (80, 1024), (80, 64)])
+def test_blocks_without_a_tile_last_as_long_as_they_compute(tmp_path: Path, grid: int, block: int) -> None:
+    """Of blocks on SMs of their own, those without a tile compute 20 times longer: as if all had that much to do."""
+    launch = (
+        'kernel = "tiles"\ngrid = [{}]\nblock = [{}]\nargs = {{ n = {}, m = 4000, tiles = {}, x = "f32[81920] zeros" }}'
+    )
+    found, all_alike = (
+        forecast(tmp_path, launch.format(grid, block, *each)).seconds for each in ((200, 8), (4000, grid))
+    )
+    assert found == pytest.approx(all_alike, rel=0.35)
+
+
 def test_no_forecast_is_below_a_roof(tmp_path: Path) -> None:
     args = 'args = { n = 1048576, x = "f32[1048576] zeros", y = "f32[1048576] zeros" }'
     found = forecast(tmp_path, f'kernel = "copy"\ngrid = [4096]\nblock = [256]\n{args}')
