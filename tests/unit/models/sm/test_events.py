@@ -126,7 +126,14 @@ def test_an_answer_comes_from_another_warp_or_is_never_read() -> None:
     late = [*[Step(WORK)] * 500, arrive(FULL)]
     alone = last(run(late))
     assert last(run([begin(FULL), ask(FULL, 0), Step(ANSWER)], late)) == pytest.approx(alone, abs=40)
-    # The slot of the block that has never read its answer is the next block's.
+    # The slot of the block that has never read its answer is the next block's: nothing of it is left in registers.
+    far = [begin(FULL), *[multiply(128, 256)] * 40, commit(FULL)]
+    two = [[far, [ask(FULL, 0), Step(WORK)]], [[Step(WORK)], [Step(ANSWER)]]]
+    first, second = simulate(PROGRAM, trace_of(two), sm_of(**FAST), 1).finish_cycles.tolist()
+    assert second - first < last(run([Step(WORK)])) + 600
+    # What has ended already keeps nobody who has asked for something else.
+    ended = [begin(FULL), begin(EMPTY), ask(FULL, 0), wait(EMPTY, 1), *[Step(WORK)] * 500]
+    assert last(run(ended, late)) == pytest.approx(alone, abs=80)
     unread = run([begin(FULL), ask(FULL, 0), Step(WORK)], blocks=3)
     assert last(unread) < alone
     with pytest.raises(UnsupportedError, match="an mbarrier"):

@@ -394,6 +394,7 @@ KEPT = f"selp.b32 %r4, 1, 0, %p1; {WORK}"
             f"selp.b32 %r4, 1, 0, %p1; {WORK} setp.ne.s32 %p3, %r3, 0; @%p3 bra on; on: st.shared.u32 [held], %r4;",
             False,
         ),
+        (f"{WORK} selp.b32 %r4, 1, 0, %p1; mov.u32 %r2, %r4; on: st.shared.u32 [held], %r2; @%p2 bra on;", False),
         (f"{KEPT} setp.ne.s32 %p3, %r4, 0; @%p3 bra on; on: st.shared.u32 [held], %r3;", True),
         (f"{WORK} @%p1 bra on; st.shared.u32 [held], %r1; on:", True),
         # What is stored needs it.

@@ -343,13 +343,14 @@ class _Lowering:
 
     def _cost_of_copy_from_global(self, ins: Instruction) -> Cost:
         cycles = self._architecture.cycles
-        if cycles.bulk_latency is None:
+        latency = cycles.bulk_tensor_latency if "tensor" in ins.modifiers else None
+        latency = cycles.bulk_latency if latency is None else latency
+        if latency is None:
             raise MissingEvidenceError(
                 f"{ins.name}: how long bulk copies take is unknown on {self._architecture.id}",
                 where=ins.where, cure="Give cycles.bulk_latency in the GPU's file, or use --model roofline.",
             )  # fmt: skip
-        of_tensors = cycles.bulk_tensor_latency if "tensor" in ins.modifiers else None
-        return Cost(Pipe.LSU, cycles.shared_wavefront or 1.0, of_tensors or cycles.bulk_latency)
+        return Cost(Pipe.LSU, cycles.shared_wavefront or 1.0, latency)
 
     def _cost_of_exchange(self, number: int) -> Cost:
         """Return what an access to another block's shared memory costs: its bytes on the way, and the way."""
@@ -401,7 +402,7 @@ class _Lowering:
         parts = _between_products(moving)
         ordered = [part[n] for part in parts for n in scheduled(part, [self._latency.of(op) for op in part])]
         ending = sorted((op for op in ops if op.instruction == last), key=_is_branch)
-        deciding = {*needed, *(register for op in ending for register in op.sources)}
+        deciding = {*(needed if last >= 0 else ()), *(register for op in ending for register in op.sources)}
         return [*_with_questions(ordered, deciding), *ending]
 
 

@@ -103,19 +103,19 @@ def prepare_next(code: Code, state: State, x: Whole) -> None:
 def need_of(code: Code, state: State, x: Whole) -> Whole:
     """Return when a warp's next micro-op has what it needs, and which kind brings the last of it.
 
-    -1: it waits for a phase that lacks what nobody has done yet. A warp asks for one phase at a time.
+    -1: it waits for a phase that lacks what nobody has done yet. A warp asks for one phase at a time: what follows the
+    next question of a pipeline needs the answer to the one before, also where machine code shows nothing of that.
     """
     warp = state.warps[x]
     op = code.ops[warp.op]
     need = _operands(state, x, op)
-    if op.memory in (WAIT, ASK):
-        if warp.asked > 0:
+    if op.memory == WAIT:
+        phase = _awaited_phase(code, state, x, op)
+        if phase < 0:
             return -1
-        if op.memory == WAIT:
-            phase = _awaited_phase(code, state, x, op)
-            if phase < 0:
-                return -1
-            need = max(need, phase)
+        need = max(need, phase)
+    if op.memory == ASK and warp.asked > 0 and warp.unit != TO_NOTHING:
+        return -1
     return -1 if need >= NEVER else need
 
 
@@ -159,23 +159,19 @@ def answer(code: Code, state: State, x: Whole) -> None:
     if warp.asked > 0:
         phase = state.mbarriers[warp.asked - 1]
         if phase.ended & 1 != warp.asked_parity:
-            _answer(code, state, x, phase.done + (upward(code.sm.shared_latency) << KIND_BITS))
+            ready = phase.done + (upward(code.sm.shared_latency) << KIND_BITS)
+            warp.asked, warp.result = 0, max(warp.result, ready)
+            op = code.ops[warp.asked_by]
+            for number in range(op.result_count):
+                state.ready[x, op.results[number]] = ready
 
 
 @inlined
-def forget(code: Code, state: State, x: Whole) -> None:
-    """Let go of what a warp that has ended asked for without reading the answer."""
-    if state.warps[x].asked > 0:
-        _answer(code, state, x, 0)
-
-
-@inlined
-def _answer(code: Code, state: State, x: Whole, ready: Whole) -> None:
-    warp = state.warps[x]
-    warp.asked = 0
-    op = code.ops[warp.asked_by]
-    for number in range(op.result_count):
-        state.ready[x, op.results[number]] = ready
+def forget(state: State, x: Whole) -> None:
+    """Let go of what the warp before had in its registers: it may have asked without reading the answer."""
+    state.warps[x].asked = 0
+    for register in range(state.ready.shape[1]):
+        state.ready[x, register] = 0
 
 
 @called

@@ -475,7 +475,7 @@ def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> 
     for number in range(warps):
         x, serial = slot * warps + number, row * warps + number
         warp = state.warps[x]
-        forget(code, state, x)
+        forget(state, x)
         warp.op = warp.end = 0
         warp.event, warp.stop = code.chains[serial], code.chains[serial + 1]
         warp.since, warp.gate = start, start
