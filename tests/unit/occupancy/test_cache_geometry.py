@@ -217,11 +217,11 @@ def test_kepler_has_a_cache_for_read_only_loads() -> None:
     assert cache_geometry(load_gpu("titan-v"), 1, 0).read_only_bytes is None
 
 
-def test_l2_of_a100_and_h100_is_in_two_parts() -> None:
+def test_l2_of_a100_h100_and_b200_is_in_two_parts() -> None:
     found = {gpu.id: cache_geometry(gpu, 1, 0).l2_partitions for gpu in WITH_L2}
     assert {name for name, parts in found.items() if parts == 2} == {
         "a100-pcie-40gb", "a100-sxm-40gb", "a100-pcie-80gb", "a100-sxm-80gb",
-        "gh200-96gb", "h100-nvl", "h100-pcie", "h100-sxm", "h200",
+        "gh200-96gb", "h100-nvl", "h100-pcie", "h100-sxm", "h200", "b200", "b300",
     }  # fmt: skip
     assert load_gpu("v100-pcie-16gb").l2_partitions == 1
     assert load_gpu("rtx-3090").l2_partitions is None
