@@ -409,3 +409,4 @@ def test_a_warp_waits_where_its_answer_is_needed(then: str, waits: bool) -> None
     memory = found.memory[: found.starts[1]].tolist()
     assert (Memory.WAIT if waits else Memory.ASK) in memory
     assert (Memory.ASK if waits else Memory.WAIT) not in memory
+    assert not waits or memory.index(Memory.WAIT) < memory.index(Memory.SHARED_LOAD)
