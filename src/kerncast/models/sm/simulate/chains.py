@@ -120,6 +120,12 @@ def need_of(code: Code, state: State, x: Whole) -> Whole:
 
 
 @inlined
+def _mbarrier_of(code: Code, x: Whole, event: Whole) -> Whole:
+    """Return the place of the mbarrier, of the warp's own block, that an EVENT is of."""
+    return x // code.derived.warps * code.derived.objects + event_object(event)
+
+
+@inlined
 def _awaited_phase(code: Code, state: State, x: Whole, op: Op) -> Whole:
     """Return when the phase has ended that a micro-op waits for; -1: nobody knows yet.
 
@@ -130,7 +136,7 @@ def _awaited_phase(code: Code, state: State, x: Whole, op: Op) -> Whole:
         at = state.places[x, op.slots[number]]
         if at >= 0:
             event = code.events[at]
-            phase = state.mbarriers[x // code.derived.warps * code.derived.objects + event_object(event)]
+            phase = state.mbarriers[_mbarrier_of(code, x, event)]
             if phase.ended & 1 == event_number(event):
                 return -1
             need = max(need, phase.done)
@@ -147,7 +153,7 @@ def ask(code: Code, state: State, x: Whole, op: Op) -> Whole:
         at = state.places[x, op.slots[number]]
         if at >= 0:
             event = code.events[at]
-            warp.asked = x // code.derived.warps * code.derived.objects + event_object(event) + 1
+            warp.asked = _mbarrier_of(code, x, event) + 1
             warp.asked_parity, warp.asked_by = event_number(event), warp.last_op
     return NEVER
 
