@@ -224,20 +224,19 @@ class SimulatedSM:
         """Return the cycles that each resource alone would need for the launch, on the SM with the longest block."""
         found, sm, load = self.simulated, self.sm, self.blocks.plan.load
         blocks = load.blocks * self.blocks.work
-        scale = max(1.0, blocks) / len(found.finish_cycles)
+        done, on_sm = len(found.finish_cycles), max(1.0, blocks)
+        scale = on_sm / done
         per_scheduler = scale / sm.sub_partitions
         pipes = {pipe.name.lower(): float(found.busy_cycles[pipe]) * per_scheduler for pipe in Pipe}
         pipes["lsu"] = max(pipes["lsu"], found.exchange_cycles * scale)
-        pipes["lsu"] += (
-            self.spills.requests * max(1.0, blocks) * (self.blocks.plan.gpu.architecture.cycles.load_store_sm or 0.0)
-        )
+        pipes["lsu"] += self.spills.requests * on_sm * (self.blocks.plan.gpu.architecture.cycles.load_store_sm or 0.0)
         return {
             **pipes,
             "issue": found.issued * per_scheduler / sm.issue_width,
             "shared": found.shared_cycles * scale,
             "l1": found.l1_cycles * scale,
             "l2": self._l2_cycles_per_block * blocks + self._spill_cycles[0] * load.blocks,
-            "atomics": found.atomic_cycles * blocks / len(found.finish_cycles),
+            "atomics": found.atomic_cycles * blocks / done,
             "dram": (self._dram_cycles_per_block + self._spill_cycles[1]) * load.blocks,
         }
 
