@@ -138,12 +138,12 @@ def _library() -> _Library | None:
 
 def failure(log: bytes, architecture: str, source: str) -> CompileError:
     """Return what an assembler's log says of PTX that it refuses."""
-    text = log.decode(errors="replace")
+    text = _MANGLED.sub(r"\1…", log.decode(errors="replace"))
     found = _ERROR.search(text)
     if found:
         return CompileError(found[2][:_LONGEST], where=f"{source}:{found[1]}", cure="Mend the PTX.")
     fault = _FAULT.search(text)
-    what = _MANGLED.sub(r"\1…", fault[1])[:_LONGEST] if fault else "the assembler refuses it"
+    what = fault[1][:_LONGEST] if fault else "the assembler refuses it"
     if "regcount" in what:
         cure = "A function that the kernel calls needs more registers than its warps have: declare it __forceinline__."
         return CompileError(what, where=source, cure=cure)
