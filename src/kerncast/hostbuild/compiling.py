@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from kerncast.bounded_file import Bound, read_bytes
@@ -233,13 +234,12 @@ def compile_command(unit: Unit, tools: Toolchain, macros: Path | None = None) ->
 
 def _known_to_clang(words: Sequence[str]) -> list[str]:
     """Return the options that clang has as other compilers do, those for LLVM with their values."""
-    found, of_llvm = list[str](), False
-    for word in words:
-        if of_llvm:
-            found += ["-mllvm", word]
-        elif word != "-mllvm" and _OF_CLANG.fullmatch(word):
+    found, left = list[str](), iter(words)
+    for word in left:
+        if word == "-mllvm":
+            found += [each for value in islice(left, 1) for each in (word, value)]
+        elif _OF_CLANG.fullmatch(word):
             found.append(word)
-        of_llvm = word == "-mllvm" and not of_llvm
     return found
 
 

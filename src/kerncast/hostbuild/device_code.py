@@ -14,6 +14,9 @@ _LAUNCHES = re.compile(rb"_ZN(?:3cub|6thrust|7cutlass)\w*__device_stub__|__devic
 _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
 #: From here on instructions of one architecture only, such as wgmma, have a target of their own: sm_90a.
 _FIRST_SPECIFIC = 90
+#: NVIDIA's compiler leaves no function of a kernel as one. Clang left large lambdas, as in FlashAttention-3, each
+#: with more registers than its caller's warps have.
+_INLINING = ("-mllvm", "-inline-threshold=10000", "-mllvm", "-locally-hot-callsite-threshold=10000")
 #: Where a parameter lies matters for tensor maps. CUTLASS asks clang for no such places, which it has since LLVM 20.
 _GRID_CONSTANT = "-DCUTLASS_GRID_CONSTANT=__grid_constant__"
 #: What CUTLASS defines for nvcc 12.9 and, from Blackwell on, not for clang, whose first versions had no such targets.
@@ -39,11 +42,6 @@ def cutlass_macros(architecture: int) -> tuple[str, ...]:
     return _CUTLASS_KNOWS if architecture >= _CUTLASS_FIRST else ()
 
 
-#: NVIDIA's compiler leaves no function of a kernel as one. Clang left large lambdas, as in FlashAttention-3, each
-#: with more registers than its caller's warps have.
-_INLINING = ("inline-threshold", "locally-hot-callsite-threshold")
-
-
 def device_command(host: Sequence[str], architecture: int) -> list[str]:
     """Return the command that compiles the kernels of a source to PTX, from the one for its host code."""
     known = max((each for each in _KNOWN if each <= architecture), default=_KNOWN[0])
@@ -52,8 +50,7 @@ def device_command(host: Sequence[str], architecture: int) -> list[str]:
     words = [changed.get(word, word) for word in host if not re.fullmatch(r"-O\w", word)]
     if known >= _CUTLASS_FIRST:
         words += [f"-DCUTLASS_ARCH_MMA_SM{known}{kind}_{what}=1" for kind, what in _CUTLASS_ENABLES]
-    inlining = [word for name in _INLINING for word in ("-mllvm", f"-{name}=10000")]
-    return [*words, _GRID_CONSTANT, "-O3", *inlining, "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
+    return [*words, _GRID_CONSTANT, "-O3", *_INLINING, "-Xclang", "-target-feature", "-Xclang", _PTX, "-S"]
 
 
 # Clusters that kernels declare: clang 22 takes __cluster_dims__ and writes nothing of it to PTX. Our header makes an
