@@ -381,6 +381,17 @@ st.global.f32 [%d0+516], %f2;"""
     assert set(program.accesses[first]) == {program.instruction[first], -1}
 
 
+def test_a_wait_for_products_stays_in_a_straight_line() -> None:
+    """It ends its basic block, as a branch does, and took a branch's pipe: lines of several blocks lost it."""
+    body = """ld.param.u64 %d0, [p]; wgmma.fence.sync.aligned;
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1; add.s32 %r1, %r1, 1;
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; st.global.b32 [%d0], %r1;"""
+    program = lowered_ptx(body, "sm_90")
+    waits = program.memory == Memory.AWAIT
+    assert program.left[waits].tolist() == [1, 0]
+    assert len({*program.leader.tolist()}) < len(program.leader)  # it is one line
+
+
 ASKED = "mbarrier.try_wait.parity.shared::cta.b64 %p1, [held], %r1; "
 WORK = "ld.shared.u32 %r2, [held]; add.s32 %r3, %r2, 1; st.shared.u32 [held], %r3; "
 KEPT = f"selp.b32 %r4, 1, 0, %p1; {WORK}"

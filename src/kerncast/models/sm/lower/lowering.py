@@ -437,7 +437,7 @@ def _with_questions(ops: Sequence[MicroOp], deciding: Collection[int]) -> list[M
 
 
 def _is_branch(op: MicroOp) -> bool:
-    return op.cost.pipe is Pipe.BRANCH
+    return op.cost.pipe is Pipe.BRANCH and op.memory is Memory.NONE
 
 
 def _predicated(op: MicroOp, guard: Registers) -> MicroOp:
