@@ -1,7 +1,7 @@
 """Runs further blocks of a launch for a model, after its sample has run."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
-from kerncast.errors import BudgetExceededError, UnsupportedError
+from kerncast.errors import BudgetExceededError, KernelFault, UnsupportedError
 from kerncast.execute.counting import touched
 from kerncast.execute.native import NativeEngine, TooLargeError
 from kerncast.execute.native.engine import Log, Worker
 from kerncast.execute.sampling.run import Executed
 from kerncast.execute.sampling.sample import nominal_seconds
 from kerncast.execute.setup.dataflow import waiting_blocks
+from kerncast.execute.setup.prepare import with_shared_queues
 from kerncast.execute.setup.state import Progress, Setting
 from kerncast.launch import NO_CLUSTER, blocks_of_clusters
 from kerncast.profiles import SECTOR_BYTES
@@ -40,6 +41,7 @@ from kerncast.traces import (
     Recording,
     SMTrace,
     Touches,
+    entered_blocks,
     event_changes,
 )
 
@@ -361,6 +363,54 @@ def record_sm(executed: Executed, sms: int, blocks: int, most_events: int) -> SM
     return record_blocks(executed, _of_one_sm(executed, places), most_events)
 
 
+# Blocks that take their work from a queue: a counter in global memory, which each of them moves on.
+#
+# Of blocks that run one after the other the first would take all. Here each runs on memory of its own, and whenever it
+# takes a piece the others of the grid take one too. On a GPU blocks that are done first take more: those stand for the
+# busiest SM, of the blocks at both ends of the grid and in its middle, that do nearest to what the busiest block must.
+# Fails when: pieces are few and differ much.
+
+
+def record_share(executed: Executed, sms: int, blocks: int, most_events: int) -> SMTrace | None:
+    """Record so many of the blocks that one of ``sms`` SMs gets, each with its share of a queue.
+
+    None where no counter tells whose turn it is, or says other things, too. Raises as ``record_sm``.
+    """
+    grid, ptx = executed.sampler.blocks, executed.kernel.ptx
+    sharing = with_shared_queues(ptx, grid)
+    if sharing == ptx or executed.sampler.together > 1:
+        return None
+    each_takes = replace(executed, kernel=replace(executed.kernel, ptx=sharing))
+    wanted, lengths = execution_of(executed).work_of_busiest, np.array(executed.trace.cfg.lengths, np.int64)
+    found: list[tuple[float, SMTrace]] = []
+    for middle in (grid / 2, 0.0, float(grid)):
+        places = chain_of(grid, sms, max(1, min(blocks, -(-grid // sms))), middle)
+        try:
+            traces = [record_blocks(each_takes, places[n : n + 1], most_events) for n in range(len(places))]
+        except KernelFault:
+            return None
+        work = sum(float(lengths[entered_blocks(each)].sum()) for each in traces) / len(places)
+        found.append((abs(work - wanted), _within(joined_traces(traces), most_events)))
+    return min(found, key=lambda each: each[0])[1]
+
+
+def execution_of(executed: Executed) -> Execution:
+    """Return the sample of a launch."""
+    return Execution(executed.trace, executed.sampler.weights(), executed.is_independent)
+
+
+def joined_traces(traces: Sequence[SMTrace]) -> SMTrace:
+    """Return the blocks of several traces of one launch, one after the other."""
+    ends = np.cumsum([0, *(len(trace.events) for trace in traces)])
+    chains = [trace.chains[:-1] + end for trace, end in zip(traces, ends, strict=False)]
+    return replace(
+        traces[0],
+        block_ids=np.concatenate([trace.block_ids for trace in traces]),
+        events=np.concatenate([trace.events for trace in traces]),
+        chains=np.concatenate([*chains, ends[-1:]]),
+    )
+
+
 def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTrace:
     """Record these blocks in their order; raises as ``record_sm``."""
     _check_length(executed)
@@ -679,8 +729,7 @@ class LaunchRecorder:
 
     def execution(self) -> Execution:
         """Return the sample."""
-        executed = self.executed
-        return Execution(executed.trace, executed.sampler.weights(), executed.is_independent)
+        return execution_of(self.executed)
 
     def machine_code(self) -> MachineCode:
         """Return what the PTX of the sample became on the architecture that it was compiled for; it is read once."""
@@ -706,6 +755,11 @@ class LaunchRecorder:
         """Record so many of the blocks that one of ``sms`` SMs gets, fewer where they make too many events."""
         with _compilable():
             return record_sm(self.executed, sms, blocks, MOST_EVENTS)
+
+    def share(self, sms: int, blocks: int) -> SMTrace | None:
+        """Record the same blocks, each with its share of a queue that all take work from; None without one."""
+        with _compilable():
+            return record_share(self.executed, sms, blocks, MOST_EVENTS)
 
     def clusters(self, sms: int, blocks: int) -> tuple[SMTrace, ...]:
         """Record the clusters of as many blocks, and return a trace for each rank, in the order of clusters."""

@@ -328,7 +328,8 @@ def _gathered(profile: KernelProfile, gpu: GPU, recorder: Recorder) -> Execution
     execution = recorder.execution()
     plan = plan_of(profile, gpu, execution.trace.function.instructions)
     asked = gpu.sm_count, plan.load.simulated
-    traces: tuple[SMTrace, ...] = (recorder.sm_blocks(*asked),)
+    share = recorder.share(*asked) if execution.takes_turns else None
+    traces: tuple[SMTrace, ...] = (share or recorder.sm_blocks(*asked),)
     if profile.clusters is not None and profile.clusters.blocks > 1 and have_roles(traces[0]):
         traces = recorder.clusters(*asked)
     blocks = blocks_to_simulate(plan, execution, *traces)

@@ -529,6 +529,10 @@ class SMRecording:
     """blocks of whole clusters by rank, of which ``blocks`` has the first; empty where no two have different roles"""
 
 
+#: Work of a block over the mean beyond which it may be that of others.
+_FAR_MORE = 1.1
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """One launch after a sample of its blocks has run."""
@@ -556,6 +560,27 @@ class Execution:
         """
         return not self.is_independent and self.trace.sees_other_blocks
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether blocks may find their work by what others have done, and some of the sample have done far more."""
+        return self.may_share_work and bool(self._issued.max() > _FAR_MORE * self.mean(self._issued))
+
+    @property
+    def work_of_busiest(self) -> float:
+        """PTX instructions that the warps of the busiest block issue, where blocks take their work in turns.
+
+        The mean of all, as who is done first takes more, and no less than a piece of work that one of them began with:
+        those of the sample that asked a queue least, or once more, have no other.
+        """
+        counts, code = self.trace.counts, self.trace.function.instructions
+        taking = [place for place, number in enumerate(counts.accessing) if code[number].is_update]
+        taken = counts.requests[:, taking].sum(axis=1)
+        return max(self.mean(self._issued), float(self._issued[taken <= taken.min() + 1].max()))
+
+    @property
+    def _issued(self) -> npt.NDArray[np.float64]:
+        return np.asarray(self.trace.counts.block_warps @ np.array(self.trace.cfg.lengths, np.int64), np.float64)
+
     def mean(self, per_block: npt.NDArray[np.float64]) -> float:
         """Return the mean over the grid of values [n] of the blocks that ran."""
         return float(self.weights @ per_block) / self.grid_blocks
@@ -575,6 +600,9 @@ class Recorder(Protocol):
 
     def sm_blocks(self, sms: int, blocks: int) -> SMTrace:
         """Record so many of the blocks that one of ``sms`` SMs gets, fewer where they make too many events."""
+
+    def share(self, sms: int, blocks: int) -> SMTrace | None:
+        """Record the same blocks, each with its share of a queue that all take work from; None without a queue."""
 
     def clusters(self, sms: int, blocks: int) -> tuple[SMTrace, ...]:
         """Record the clusters of as many blocks, and return a trace for each rank, in the order of clusters."""

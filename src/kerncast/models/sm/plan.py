@@ -118,13 +118,14 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace, *othe
     grid do little, the grid is taken to have so many fewer blocks, and idle ones.
     Raises BudgetExceededError for blocks that do too much, UnsupportedError for those that leave work to one another.
     """
-    lengths = np.array(execution.trace.cfg.lengths, np.int64)
     ranks = (trace, *others)
+    lengths = np.array(execution.trace.cfg.lengths, np.int64)
     traced = sum(float(lengths[entered_blocks(each)].sum()) for each in ranks) / len(ranks) / len(trace.block_ids)
     if traced * min(plan.resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
         raise BudgetExceededError("one SM has too much work at once to be simulated")
     work = plan.instructions_per_block / traced if traced else 1.0
-    if execution.may_share_work and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
+    expected = execution.work_of_busiest / traced if traced and execution.takes_turns else work
+    if execution.may_share_work and not 1 / _MOST_OTHER_WORK <= expected <= _MOST_OTHER_WORK:
         raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone")
     busy = busy_share(execution, len(ranks))
     if busy >= _BUSY:

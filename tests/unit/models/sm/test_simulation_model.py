@@ -19,15 +19,38 @@ from tests.helpers.caveats import only
 from tests.helpers.sm_programs import Op, program_of
 
 KERNELS = """
-extern "C" __global__ void queue(int n, int *next, float *y) {
+__device__ void piece(int i, int length, float *y) {
+    float sum = i;
+    for (int k = 0; k < length; ++k) sum = sum * 0.5f + 1;
+    y[i * 64 + threadIdx.x] = sum;
+}
+template <int STEP> __device__ void drain(int n, int step, int *next, float *y) {
     __shared__ int ticket;
     while (true) {
-        if (threadIdx.x == 0) ticket = atomicAdd(next, 1);
+        if (threadIdx.x == 0) ticket = STEP ? atomicAdd(next, STEP) : atomicAdd(next, step);
         __syncthreads();
         const int i = ticket;
         __syncthreads();
         if (i >= n) return;
-        y[i * 64 + threadIdx.x] = i;
+        piece(i, 400, y);
+    }
+}
+extern "C" __global__ void queue(int n, int *next, float *y) { drain<1>(n, 1, next, y); }
+extern "C" __global__ void steps(int n, int step, int *next, float *y) { drain<0>(n, step, next, y); }
+extern "C" __global__ void in_turn(int n, float *y) {
+    for (int i = blockIdx.x; i < n; i += gridDim.x) {
+        __syncthreads();
+        piece(i, 400, y);
+        __syncthreads();
+    }
+}
+extern "C" __global__ void uneven(int n, int shorter, int *next, float *y) {
+    __shared__ int ticket;
+    for (int i = blockIdx.x; i < n; i = ticket) {
+        piece(i, 20 * (n - shorter * i), y);
+        __syncthreads();
+        if (threadIdx.x == 0) ticket = atomicAdd(next, 1) + gridDim.x;
+        __syncthreads();
     }
 }
 extern "C" __global__ void copy(int n, const float *x, float *y) {
@@ -80,9 +103,42 @@ def forecast(folder: Path, launch: str, gpu: str = "TITAN V", **options: object)
     return found.predictions[0]
 
 
-def test_a_work_queue_is_not_forecast_from_the_blocks_of_one_sm(tmp_path: Path) -> None:
-    args = 'args = { n = 1600, next = "i32[1] zeros", y = "f32[102400] zeros" }'
-    found = forecast(tmp_path, f'kernel = "queue"\ngrid = [80]\nblock = [64]\n{args}')
+def queued(folder: Path, pieces: int) -> Prediction:
+    args = f'args = {{ n = {pieces}, next = "i32[1] zeros", y = "f32[{64 * pieces}] zeros" }}'
+    return forecast(folder, f'kernel = "queue"\ngrid = [80]\nblock = [64]\n{args}')
+
+
+def test_each_block_has_its_share_of_a_work_queue(tmp_path: Path) -> None:
+    """Twenty pieces a block take what a loop over them takes, and a way to L2 for each ticket."""
+    args = 'args = { n = 1600, y = "f32[102400] zeros" }'
+    in_turn = forecast(tmp_path, f'kernel = "in_turn"\ngrid = [80]\nblock = [64]\n{args}')
+    found, gpu = queued(tmp_path, 1600), load_gpu("TITAN V")
+    assert found.model == in_turn.model == "simulation"
+    latency = (gpu.architecture.cycles.l2_latency or 0) / gpu.clock_hz
+    assert 20 * latency <= found.seconds - in_turn.seconds <= 2 * 20 * latency
+
+
+def test_the_busiest_block_of_a_work_queue_has_a_piece_more(tmp_path: Path) -> None:
+    assert queued(tmp_path, 90).seconds == pytest.approx(queued(tmp_path, 160).seconds, rel=0.05)
+
+
+def test_the_longest_piece_decides_where_each_block_has_one(tmp_path: Path) -> None:
+    """Pieces of 20 to 1600 turns, one for each of 80 blocks, take what as many of 1600 turns take."""
+    uneven, even = (
+        forecast(
+            tmp_path,
+            'kernel = "uneven"\ngrid = [80]\nblock = [64]\n'
+            f'args = {{ n = 80, shorter = {shorter}, next = "i32[1] zeros", y = "f32[5120] zeros" }}',
+        )
+        for shorter in (1, 0)
+    )
+    assert uneven.model == even.model == "simulation"
+    assert uneven.seconds == pytest.approx(even.seconds, rel=0.02)
+
+
+def test_a_work_queue_of_unknown_steps_is_not_forecast_from_the_blocks_of_one_sm(tmp_path: Path) -> None:
+    args = 'args = { n = 1600, step = 1, next = "i32[1] zeros", y = "f32[102400] zeros" }'
+    found = forecast(tmp_path, f'kernel = "steps"\ngrid = [80]\nblock = [64]\n{args}')
     assert found.model == "roofline"
     assert "work queue" in str(only(found.caveats, CaveatKind.NOT_SIMULATED).details["reason"])
 
@@ -107,7 +163,8 @@ def test_blocks_that_only_change_values_in_place_are_as_long_as_they_are(tmp_pat
         forecast(tmp_path, f'kernel = "turn"\ngrid = [{blocks}]\nblock = [64]\n{args}') for blocks in (1, 80)
     )
     assert whole.seconds >= 0.9 * longest.seconds
-    assert whole.term("fma") > 0.4 * longest.term("fma"), "the pipes of the SM that decides, not of the mean one"
+    of_whole, of_longest = (each.term("fma") or 0.0 for each in (whole, longest))
+    assert of_whole > 0.4 * of_longest > 0, "the pipes of the SM that decides, not of the mean one"
 
 
 def test_blocks_that_load_nothing_move_nothing_though_they_are_not_idle(tmp_path: Path) -> None:
