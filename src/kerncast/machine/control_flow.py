@@ -8,6 +8,7 @@ from functools import cached_property
 from kerncast.machine.listing import MachineInstruction, MachineRoutine
 from kerncast.machine.ptx_counts import UnmatchedError
 from kerncast.ptx import Instruction, LoopNest, dominators, find_loops
+from kerncast.ptx.fragments import product_of
 from kerncast.units import BITS_PER_BYTE
 
 # Which machine instructions do exactly what one PTX instruction does, so that they count its executions.
@@ -60,6 +61,22 @@ def stays_in_place(machine: MachineInstruction, ptx: Instruction) -> bool:
     if ptx.opcode.pipe == "tensor":
         return machine.opcode.endswith("MMA")
     return machine.opcode not in _FLOATING and not machine.opcode.startswith("U")
+
+
+#: Shape of a product of a warp, 8 columns wide: rows and depth, such as 1684.
+_SHAPE = re.compile(r"(16|8)8(\d+)")
+
+
+def pieces_of(machine: MachineInstruction, ptx: Instruction) -> int:
+    """Return how many such machine instructions a PTX instruction becomes: a product may be made of shallower ones.
+
+    ptxas 12.9 multiplies TF32 in steps of 4 (HMMA.1684) where both halves of a factor lie in the same registers.
+    """
+    product = product_of(ptx.modifiers, ptx.types) if ptx.opcode.pipe == "tensor" else None
+    shape = next(filter(None, map(_SHAPE.fullmatch, machine.modifiers)), None)
+    if product is None or shape is None or product.m != int(shape[1]) or "SP" in machine.modifiers:
+        return 1
+    return max(1, product.length // int(shape[2]))
 
 
 def bits_of(modifiers: Iterable[str]) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.machine.control_flow import MachineGraph, is_anchor, stays_in_place
+from kerncast.machine.control_flow import MachineGraph, is_anchor, pieces_of, stays_in_place
 from kerncast.machine.linear_program import Floats, NotSolvedError, solve_linear_program
 from kerncast.machine.ptx_counts import PtxCounts
 
@@ -65,16 +65,16 @@ def occurrences(graph: MachineGraph, executed: PtxCounts) -> Occurrences:
     others: dict[int, Counter[int]] = defaultdict(Counter)
     for number in sorted(graph.main):
         block = graph.blocks[number]
-        same: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
+        same: Counter[tuple[int, str, tuple[str, ...], int]] = Counter()
         for ins in graph.code[block.start : block.stop]:
             if ins.guard or ins.line not in executed.on_line:
                 continue
             if is_anchor(ins, executed.first(ins.line)):
                 anchors[ins.line][number] += 1
-            elif stays_in_place(ins, executed.first(ins.line)):
-                same[ins.line, ins.opcode, ins.modifiers] += 1
-        for (line, _, _), copies in same.items():
-            others[line][number] = max(others[line][number], round(copies / executed.copies(line)), 1)
+            elif stays_in_place(ins, first := executed.first(ins.line)):
+                same[ins.line, ins.opcode, ins.modifiers, pieces_of(ins, first)] += 1
+        for (line, _, _, pieces), copies in same.items():
+            others[line][number] = max(others[line][number], round(copies / executed.copies(line) / pieces), 1)
     return Occurrences(dict(anchors), dict(others))
 
 

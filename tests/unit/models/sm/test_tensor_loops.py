@@ -47,7 +47,7 @@ PEAKS = [
     ("l40s", "f16", 362.1), ("h100-sxm", "f16", 1070.5 * 0.625), ("h100-sxm", "f64", 66.9),
     ("rtx-5090", "f16", 209.5), ("rtx-5090", "s8", 838),
 ]  # fmt: skip
-USUAL = [case for case in PEAKS if case[2] in {125, 65, 19.5, 71, 1070.5 * 0.625, 209.5}]
+USUAL = [case for case in PEAKS if case[2] in {125, 65, 156, 19.5, 71, 1070.5 * 0.625, 209.5}]
 
 
 @pytest.mark.parametrize(("name", "kind", "peak"), sampled(PEAKS, USUAL))
