@@ -378,7 +378,7 @@ def record_share(executed: Executed, sms: int, blocks: int, most_events: int) ->
     """
     grid, ptx = executed.sampler.blocks, executed.kernel.ptx
     sharing = with_shared_queues(ptx, grid)
-    if sharing == ptx or executed.sampler.together > 1:
+    if sharing == ptx or executed.sampler.together > 1 or executed.setting.launch.cooperative:
         return None
     each_takes = replace(executed, kernel=replace(executed.kernel, ptx=sharing))
     wanted, lengths = execution_of(executed).work_of_busiest, np.array(executed.trace.cfg.lengths, np.int64)
@@ -387,7 +387,7 @@ def record_share(executed: Executed, sms: int, blocks: int, most_events: int) ->
         places = chain_of(grid, sms, max(1, min(blocks, -(-grid // sms))), middle)
         try:
             traces = [record_blocks(each_takes, places[n : n + 1], most_events) for n in range(len(places))]
-        except KernelFault:
+        except (KernelFault, BudgetExceededError):
             return None
         work = sum(float(lengths[entered_blocks(each)].sum()) for each in traces) / len(places)
         found.append((abs(work - wanted), _within(joined_traces(traces), most_events)))

@@ -117,7 +117,12 @@ def with_shared_queues(ptx: str, blocks: int) -> str:
     >>> with_shared_queues("atom.global.add.u32 %r1, [%rd1], 1;", 132)
     'atom.global.add.u32 %r1, [%rd1], 132;'
     """
-    return _COUNTS_ON.sub(lambda found: f"{found['before']}{blocks * int(found['step'])}", ptx)
+    return _COUNTS_ON.sub(lambda found: f"{found['before']}{_steps(int(found['step']), blocks)}", ptx)
+
+
+def _steps(step: int, blocks: int) -> int:
+    """Return the steps of so many blocks, or of one where together they are no number of 31 bits."""
+    return step * blocks if abs(step * blocks) < 2**31 else step
 
 
 @lru_cache(maxsize=32)

@@ -124,8 +124,8 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace, *othe
     if traced * min(plan.resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
         raise BudgetExceededError("one SM has too much work at once to be simulated")
     work = plan.instructions_per_block / traced if traced else 1.0
-    expected = execution.work_of_busiest / traced if traced and execution.takes_turns else work
-    if execution.may_share_work and not 1 / _MOST_OTHER_WORK <= expected <= _MOST_OTHER_WORK:
+    busiest = execution.work_of_busiest / traced if traced and execution.takes_turns else work
+    if execution.may_share_work and not any(1 / _MOST_OTHER_WORK <= w <= _MOST_OTHER_WORK for w in (work, busiest)):
         raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone")
     busy = busy_share(execution, len(ranks))
     if busy >= _BUSY:

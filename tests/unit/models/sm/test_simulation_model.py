@@ -37,6 +37,17 @@ template <int STEP> __device__ void drain(int n, int step, int *next, float *y) 
 }
 extern "C" __global__ void queue(int n, int *next, float *y) { drain<1>(n, 1, next, y); }
 extern "C" __global__ void steps(int n, int step, int *next, float *y) { drain<0>(n, step, next, y); }
+extern "C" __global__ void compacted(int n, int *next, float *y) {
+    for (int i = 0; i < blockIdx.x + 1; ++i) y[atomicAdd(next, 1)] = i;
+}
+extern "C" __global__ void last_sums(int n, int *next, float *y) {
+    __shared__ int ticket;
+    piece(blockIdx.x, 400, y);
+    __syncthreads();
+    if (threadIdx.x == 0) ticket = atomicAdd(next, 1);
+    __syncthreads();
+    if (ticket == gridDim.x - 1) piece(0, 400 * n, y);
+}
 extern "C" __global__ void in_turn(int n, float *y) {
     for (int i = blockIdx.x; i < n; i += gridDim.x) {
         __syncthreads();
@@ -134,6 +145,13 @@ def test_the_longest_piece_decides_where_each_block_has_one(tmp_path: Path) -> N
     )
     assert uneven.model == even.model == "simulation"
     assert uneven.seconds == pytest.approx(even.seconds, rel=0.02)
+
+
+@pytest.mark.parametrize(("kernel", "elements"), [("compacted", 64 * 80 * 81 // 2), ("last_sums", 64 * 80)])
+def test_a_counter_that_says_other_things_is_no_work_queue(kernel: str, elements: int, tmp_path: Path) -> None:
+    """Places of results, and the ticket of the block that ends last, are left as they are."""
+    args = f'args = {{ n = 20, next = "i32[1] zeros", y = "f32[{elements}] zeros" }}'
+    assert forecast(tmp_path, f'kernel = "{kernel}"\ngrid = [80]\nblock = [64]\n{args}').model == "simulation"
 
 
 def test_a_work_queue_of_unknown_steps_is_not_forecast_from_the_blocks_of_one_sm(tmp_path: Path) -> None:
