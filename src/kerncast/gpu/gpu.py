@@ -452,6 +452,8 @@ class GPU:
     clock_low_hz: float | None = None
     """lowest clock of such kernels; None, here and for the highest: unknown, or the clock was given by at_clock()"""
     clock_high_hz: float | None = None
+    clock_tensor_hz: float | None = None
+    """clock with all tensor cores at work; None: the default one, or the clock was given by at_clock()"""
     memory_bytes: int | None = None
     dram_bus_bits: int | None = None
     l2_bytes: int | None = None
@@ -622,7 +624,7 @@ class GPU:
             raise GPUError(
                 f"{str(spec)[:40]!r} is not a clock", where=self.name, cure="Give base, boost, default or hertz."
             )
-        return replace(self, clock_hz=float(clock), clock_low_hz=None, clock_high_hz=None)
+        return replace(self, clock_hz=float(clock), clock_low_hz=None, clock_high_hz=None, clock_tensor_hz=None)
 
     @property
     def all_facts(self) -> tuple[Fact, ...]:

@@ -15,6 +15,8 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import GPU
 from kerncast.models.calibration import normal_deviations
 from kerncast.prediction import Term
+from kerncast.profiles import KernelProfile
+from kerncast.profiles.counts import TENSOR_OPS
 
 LATENCY = "latency"
 #: Terms with a clock of their own.
@@ -59,6 +61,26 @@ def unknown_clock(gpu: GPU, seconds: float, terms: Sequence[Term]) -> UnknownClo
     low_hz, high_hz = gpu.clock_range_hz
     share = clock_share(seconds, terms) / normal_deviations(_LEVEL_OF_RANGE)
     return UnknownClock(share * math.log(high_hz / gpu.clock_hz), share * math.log(gpu.clock_hz / low_hz))
+
+
+#: Part of the time that the tensor cores of all SMs are busy from which on the clock is that of the data sheet's peak:
+#: about half of what products reach that do nothing else. Nobody has published a curve.
+_FULL_LOAD = 0.5
+
+
+def slower_under_tensor_load(gpu: GPU, seconds: float, terms: Sequence[Term], profile: KernelProfile) -> float:
+    """Return how much longer a time is as busy tensor cores lower the clock; 1 where that is unknown or was given.
+
+    t = t(default clock) (c0 / c)^(s p), with c the clock of the data sheet's peak, s the share that follows the clock
+    and p the part of all tensor cores that is busy, of ``_FULL_LOAD``. The data sheet's peak of FP64 is that of the
+    boost clock. Fails when: the board's power limit or its cooling is another one.
+    """
+    if gpu.clock_tensor_hz is None or seconds <= 0.0 or TENSOR_OPS["f64", "f64"] in profile.counts:
+        return 1.0
+    blocks = math.prod(profile.grid)
+    busy = max((term.seconds for term in terms if term.name == "tensor"), default=0.0) / seconds
+    load = min(1.0, busy * min(1.0, blocks / gpu.sm_count) / _FULL_LOAD)
+    return float(max(1.0, gpu.clock_hz / gpu.clock_tensor_hz) ** (load * clock_share(seconds, terms)))
 
 
 def clock_share(seconds: float, terms: Sequence[Term]) -> float:

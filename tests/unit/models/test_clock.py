@@ -9,7 +9,7 @@ import kerncast
 from kerncast.caveats import CaveatKind
 from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case, Question, model_named
-from kerncast.models.clock import clock_share, unknown_clock
+from kerncast.models.clock import clock_share, slower_under_tensor_load, unknown_clock
 from kerncast.observation import Observation
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.profiles.kernel_profile import SourceRun
@@ -121,3 +121,27 @@ def test_the_option_says_the_clock() -> None:
     assert usual.seconds == default.seconds == forecast_at(745e6).seconds
     assert boost.seconds <= default.seconds
     assert usual.low <= default.low
+
+
+@pytest.mark.parametrize(
+    ("busy", "blocks", "factor"),
+    [
+        (1.0, 132, 1980 / 1830),
+        (0.5, 264, 1980 / 1830),
+        (0.25, 132, (1980 / 1830) ** 0.5),
+        (1.0, 0, 1.0),
+        (0.0, 132, 1.0),
+    ],
+)
+def test_busy_tensor_cores_lower_the_clock_to_that_of_the_data_sheets_peak(
+    busy: float, blocks: int, factor: float
+) -> None:
+    """989.4 TFLOP/s of 132 SMs are 1830 MHz; half of the time is full load, and blocks on few SMs draw little."""
+    gpu = load_gpu("h100-sxm")
+    terms = (Term("tensor", busy), Term("issue", 1.0))
+    profile = declared_profile("k", (blocks, 1, 1), (256, 1, 1), index=0)
+    assert slower_under_tensor_load(gpu, 1.0, terms, profile) == pytest.approx(factor, rel=0.002)
+    assert slower_under_tensor_load(gpu.at_clock(1.98e9), 1.0, terms, profile) == 1.0
+    assert slower_under_tensor_load(load_gpu("a100-sxm-80gb"), 1.0, terms, profile) == 1.0
+    in_l2 = (Term("tensor", busy / 2), Term("l2", 1.0))
+    assert slower_under_tensor_load(gpu, 1.0, in_l2, profile) == pytest.approx(1.0, abs=0.01)  # has a clock of its own

@@ -9,6 +9,7 @@ import numpy as np
 from kerncast.errors import LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
 from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Case, Estimate, Model, Needs, known_fact, launch_s
+from kerncast.models.clock import slower_under_tensor_load
 from kerncast.models.sm.grid_memory import DramSectors, Spills, grid_memory, spilled_words, spills_of
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, path_bytes_per_cycle, sm_of
@@ -51,6 +52,7 @@ class Simulation(Model):
 
         found = simulated_launch(profile, gpu, execution, timing)
         body = found.cycles / gpu.clock_hz
+        body *= slower_under_tensor_load(gpu, body, found.terms, profile)
         launch = launch_s(gpu, timing, body)
         doubts, estimated = doubts_of_code(execution, gpu.architecture)
         busiest = max(found.terms, key=lambda term: term.seconds)
