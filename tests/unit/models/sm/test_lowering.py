@@ -392,6 +392,13 @@ wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; st.global.b32 
     assert len({*program.leader.tolist()}) < len(program.leader)  # it is one line
 
 
+def test_the_signal_of_a_cluster_holds_a_warp_before_its_barrier() -> None:
+    program = lowered_ptx("barrier.cluster.arrive; barrier.cluster.wait; add.s32 %r1, %r1, 1;", "sm_90")
+    (barrier,) = np.flatnonzero(program.memory == Memory.BARRIER)
+    assert program.instruction[barrier - 1] == program.instruction[barrier]
+    assert program.latency[barrier - 1] > 1
+
+
 ASKED = "mbarrier.try_wait.parity.shared::cta.b64 %p1, [held], %r1; "
 WORK = "ld.shared.u32 %r2, [held]; add.s32 %r3, %r2, 1; st.shared.u32 [held], %r3; "
 KEPT = f"selp.b32 %r4, 1, 0, %p1; {WORK}"

@@ -209,7 +209,7 @@ class _Lowering:
             for number in range(block.start, block.stop):
                 needed = self._registers.needed(registers.read(number))
                 own = self._operations(number, needed, places)
-                kept = [op for op in own if number != goes_on or not _is_branch(op)]
+                kept = [op for op in own if number != goes_on or op.memory is not Memory.NONE or not _is_branch(op)]
                 ops += [_predicated(op, guard) for op in kept] if member.guard else kept
                 registers.go_on(number, keeps_old=bool(member.guard or self._code[number].guard))
         return self._ordered(ops, blocks[-1], needed)
@@ -437,7 +437,7 @@ def _with_questions(ops: Sequence[MicroOp], deciding: Collection[int]) -> list[M
 
 
 def _is_branch(op: MicroOp) -> bool:
-    return op.cost.pipe is Pipe.BRANCH and op.memory is Memory.NONE
+    return op.cost.pipe is Pipe.BRANCH
 
 
 def _predicated(op: MicroOp, guard: Registers) -> MicroOp:
