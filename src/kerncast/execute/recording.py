@@ -286,6 +286,11 @@ def _recorded_alone(recorder: Recorder, executed: Executed, blocks: Blocks) -> R
     return found
 
 
+def _of_each(sms: int, grid: int, most: int) -> int:
+    """Return how many blocks of the grid each SM gets, no more than these."""
+    return max(1, min(most, -(-grid // sms)))
+
+
 def chain_of(grid: int, sms: int, count: int, middle: float) -> Blocks:
     """Return so many blocks that one SM gets one after the other, as near to having this middle as the grid allows."""
     span = (count - 1) * sms + 1
@@ -358,8 +363,7 @@ def record_sm(executed: Executed, sms: int, blocks: int, most_events: int) -> SM
     ``most_events``, native.TooLargeError for a kernel that only the interpreter runs, and what running blocks raises.
     """
     grid = executed.sampler.blocks
-    count = max(1, min(blocks, -(-grid // sms)))
-    places = chain_of(grid, sms, count, _middle(executed))
+    places = chain_of(grid, sms, _of_each(sms, grid, blocks), _middle(executed))
     return record_blocks(executed, _of_one_sm(executed, places), most_events)
 
 
@@ -384,13 +388,14 @@ def record_share(executed: Executed, sms: int, blocks: int, most_events: int) ->
     wanted, lengths = execution_of(executed).work_of_busiest, np.array(executed.trace.cfg.lengths, np.int64)
     found: list[tuple[float, SMTrace]] = []
     for middle in (grid / 2, 0.0, float(grid)):
-        places = chain_of(grid, sms, max(1, min(blocks, -(-grid // sms))), middle)
+        places = chain_of(grid, sms, _of_each(sms, grid, blocks), middle)
         try:
             traces = [record_blocks(each_takes, places[n : n + 1], most_events) for n in range(len(places))]
         except (KernelFault, BudgetExceededError):
             return None
-        work = sum(float(lengths[entered_blocks(each)].sum()) for each in traces) / len(places)
-        found.append((abs(work - wanted), _within(joined_traces(traces), most_events)))
+        trace = joined_traces(traces)
+        work = float(lengths[entered_blocks(trace)].sum()) / len(places)
+        found.append((abs(work - wanted), _within(trace, most_events)))
     return min(found, key=lambda each: each[0])[1]
 
 
@@ -437,8 +442,7 @@ def record_clusters(executed: Executed, sms: int, blocks: int, most_events: int)
     """
     _check_length(executed)
     sampler = executed.sampler
-    count = max(1, min(blocks, -(-sampler.blocks // sms)))
-    places = chain_of(sampler.blocks, sms, count, _middle(executed))
+    places = chain_of(sampler.blocks, sms, _of_each(sms, sampler.blocks, blocks), _middle(executed))
     members = sampler.members(np.unique(places // sampler.together)).reshape(-1, sampler.together)
     plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
     recorder = Recorder(executed.fresh(), plan)
