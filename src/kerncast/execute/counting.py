@@ -400,7 +400,7 @@ def source_lines(totals: Totals) -> tuple[LineCount, ...]:
 
 def balance(trace: Trace, warps: int) -> Balance | None:
     """Return how evenly the executed blocks share the work, and the ``warps`` of each; None if they did nothing."""
-    work = trace.counts.block_warps @ np.array(trace.cfg.lengths, np.int64)
+    work = trace.issued
     total = int(work.sum())
     if not total:
         return None
@@ -426,7 +426,7 @@ def busiest_block(trace: Trace) -> Counts:
 
     The first block that runs here takes all work of a common queue, which blocks of a GPU share.
     """
-    work = trace.counts.block_warps @ np.array(trace.cfg.lengths, np.int64)
+    work = trace.issued
     row = int(work.argmax())
     if work[row] <= (1 + _ALIKE) * work.mean() or trace.sees_other_blocks:
         return Counts()

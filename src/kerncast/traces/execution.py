@@ -131,6 +131,11 @@ class Trace:
         return any(operation_of(ins, read) in telling for ins in accesses)
 
     @property
+    def issued(self) -> Counts:
+        """[n] PTX instructions that the warps of each block issued."""
+        return self.counts.block_warps @ np.array(self.cfg.lengths, np.int64)
+
+    @property
     def thread_executions(self) -> Counts:
         """[n, instructions] threads that executed each instruction, guards applied."""
         threads = np.repeat(self.counts.block_threads, self.cfg.lengths, axis=1)
@@ -563,7 +568,8 @@ class Execution:
     @property
     def takes_turns(self) -> bool:
         """Whether blocks may find their work by what others have done, and some of the sample have done far more."""
-        return self.may_share_work and bool(self._issued.max() > _FAR_MORE * self.mean(self._issued))
+        issued = self.trace.issued
+        return self.may_share_work and bool(issued.max() > _FAR_MORE * self.mean(issued))
 
     @property
     def work_of_busiest(self) -> float:
@@ -575,13 +581,10 @@ class Execution:
         counts, code = self.trace.counts, self.trace.function.instructions
         taking = [place for place, number in enumerate(counts.accessing) if code[number].is_update]
         taken = counts.requests[:, taking].sum(axis=1)
-        return max(self.mean(self._issued), float(self._issued[taken <= taken.min() + 1].max()))
+        issued = self.trace.issued
+        return max(self.mean(issued), float(issued[taken <= taken.min() + 1].max()))
 
-    @property
-    def _issued(self) -> npt.NDArray[np.float64]:
-        return np.asarray(self.trace.counts.block_warps @ np.array(self.trace.cfg.lengths, np.int64), np.float64)
-
-    def mean(self, per_block: npt.NDArray[np.float64]) -> float:
+    def mean(self, per_block: npt.NDArray[np.float64] | Counts) -> float:
         """Return the mean over the grid of values [n] of the blocks that ran."""
         return float(self.weights @ per_block) / self.grid_blocks
 

@@ -169,8 +169,7 @@ def idle_work(plan: SMPlan, execution: Execution, together: int = 1) -> tuple[fl
 
 def _work_of_idle(execution: Execution, together: int) -> float:
     accessed = busy_blocks(execution, together)
-    lengths = np.array(execution.trace.cfg.lengths, np.float64)
-    issued = execution.trace.counts.block_warps @ lengths
+    issued = execution.trace.issued
     of_others = execution.mean(issued * accessed)
     return execution.mean(issued * ~accessed) / of_others if of_others else 0.0
 

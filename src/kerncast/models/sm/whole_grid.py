@@ -107,13 +107,13 @@ def work_of_grid(execution: Execution, kept: npt.NDArray[np.bool_], together: in
     Each block of the sample stands for some; left out are those that are not kept. Of so many together, one after the
     other in the sample, each counts as their mean.
     """
-    trace, lengths = execution.trace, np.array(execution.trace.cfg.lengths, np.int64)
+    trace = execution.trace
     order = np.argsort(trace.block_ids, kind="stable")
     stops = np.cumsum((execution.weights * kept)[order])
     count = max(1, min(_MOST_BLOCKS, round(float(stops[-1]))))
     places = np.searchsorted(stops, (np.arange(count) + 0.5) * stops[-1] / count)
     chosen = order[np.minimum(places, len(order) - 1)]
-    works = (trace.counts.block_warps @ lengths, trace.counts.longest_warp)
+    works = (trace.issued, trace.counts.longest_warp)
     warps, longest = (np.repeat(each.reshape(-1, together).mean(axis=1), together)[chosen] for each in works)
     number = int(trace.block_ids[chosen[longest.argmax()]])
     return BlockWork(warps, longest), number
