@@ -9,7 +9,7 @@ import numpy as np
 from kerncast.errors import LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
 from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Case, Estimate, Model, Needs, known_fact, launch_s
-from kerncast.models.clock import slower_under_tensor_load
+from kerncast.models.clock import OWN_CLOCK, slower_under_tensor_load
 from kerncast.models.sm.grid_memory import DramSectors, Spills, grid_memory, spilled_words, spills_of
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, path_bytes_per_cycle, sm_of
@@ -51,8 +51,7 @@ class Simulation(Model):
         from kerncast.models.sm.lower import doubts_of_code  # noqa: PLC0415  a forecast by counts does without
 
         found = simulated_launch(profile, gpu, execution, timing)
-        body = found.cycles / gpu.clock_hz
-        body *= slower_under_tensor_load(gpu, body, found.terms, profile)
+        body = found.seconds
         launch = launch_s(gpu, timing, body)
         doubts, estimated = doubts_of_code(execution, gpu.architecture)
         busiest = max(found.terms, key=lambda term: term.seconds)
@@ -77,7 +76,9 @@ class SimulatedLaunch:
     sm: SM
     simulated: Simulated
     cycles: float
-    """cycles of the whole launch, at the GPU's clock"""
+    """cycles of the whole launch"""
+    seconds: float
+    """time of the whole launch, at the clock that it leaves"""
     terms: tuple[Term, ...]
     """time that each resource alone would need for the whole launch"""
     work: SimulatedWork
@@ -86,9 +87,10 @@ class SimulatedLaunch:
 def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, timing: Timing) -> SimulatedLaunch:
     """Simulate the blocks that one SM gets; raises Refusal where that cannot be done."""
     try:
-        return simulated_sm(profile, gpu, execution, is_warm=timing is not Timing.COLD).launch(execution)
+        found = simulated_sm(profile, gpu, execution, is_warm=timing is not Timing.COLD).launch(execution)
     except LaunchError as error:
         raise UnsupportedError(error.what, cure="Use --model roofline.") from None
+    return replace(found, seconds=found.seconds * slower_under_tensor_load(gpu, found.seconds, found.terms, profile))
 
 
 def simulated_sm(profile: KernelProfile, gpu: GPU, execution: Execution, *, is_warm: bool) -> "SimulatedSM":
@@ -158,7 +160,8 @@ class SimulatedSM:
         more = max(1.0, idle) if self.blocks.plan.has_sm_for_each(execution.grid_blocks) else 1.0 + idle
         needed = by_resource | {name: by_resource[name] * more for name in _OF_IDLE} | {"blocks": started}
         terms = tuple(Term(name, each / gpu.clock_hz) for name, each in needed.items())
-        return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, terms, self._work(of_grid))
+        work = self._work(of_grid)
+        return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, cycles / gpu.clock_hz, terms, work)
 
     def _work(self, idle: float) -> SimulatedWork:
         """Return what all blocks of the grid issue and move; idle ones move nothing."""
@@ -252,11 +255,13 @@ def with_warp_states(profile: KernelProfile, execution: Execution, gpu: GPU) -> 
 def warp_states(found: SimulatedLaunch, execution: Execution, gpu: GPU) -> WarpStates:
     """Return the cycles of the simulated blocks by state."""
     simulated = found.simulated
-    body = found.cycles / gpu.clock_hz
-    resources = (ResourceTime(term.name, term.seconds / body) for term in found.terms if term.seconds)
+    of_cycles = found.cycles / gpu.clock_hz
+    shares = (
+        (term.name, term.seconds / (found.seconds if term.name in OWN_CLOCK else of_cycles)) for term in found.terms
+    )
     return WarpStates(
         gpu=gpu.id,
-        seconds=body + launch_overhead_s(Timing.PROFILER),
+        seconds=found.seconds + launch_overhead_s(Timing.PROFILER),
         cycles=found.cycles,
         blocks_simulated=len(simulated.finish_cycles),
         simulated_cycles=float(simulated.finish_cycles[-1]),
@@ -264,7 +269,7 @@ def warp_states(found: SimulatedLaunch, execution: Execution, gpu: GPU) -> WarpS
         issued=simulated.issued,
         states=tuple(_states(simulated.stalls.sum(axis=0))),
         lines=_lines(found, execution),
-        resources=tuple(sorted(resources, key=lambda each: -each.share)),
+        resources=tuple(sorted((ResourceTime(*each) for each in shares if each[1]), key=lambda each: -each.share)),
     )
 
 

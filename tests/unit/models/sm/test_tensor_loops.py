@@ -1,10 +1,11 @@
 """A loop of products of tensor cores takes what the data sheet's rate of its types says, and never less."""
 
+import math
 from pathlib import Path
 
 import pytest
 
-from kerncast import predict
+from kerncast import predict, profile
 from kerncast.gpu import load_gpu
 from kerncast.prediction import Timing
 from tests.helpers.thorough import sampled
@@ -54,19 +55,34 @@ def test_a_loop_of_products_runs_at_the_rate_of_the_data_sheet(
     name: str, kind: str, peak: float, tmp_path: Path
 ) -> None:
     gpu = load_gpu(name)
+    blocks, rounds = 2 * gpu.sm_count, 64
+    (found,) = predict(_loop(tmp_path, kind, blocks, rounds), gpu, timing=Timing.PROFILER.value)
+    assert found.model == "simulation"
+    operations = blocks * 8 * rounds * 16 * 2 * math.prod(TYPES[kind][3])
+    shortest = operations / (peak * 1e12) * gpu.clock_boost_hz / gpu.clock_hz
+    assert 0.99 * shortest <= found.seconds <= 1.05 * shortest + LAUNCH_S
+
+
+def test_a_profile_takes_the_forecasts_time_where_tensor_cores_lower_the_clock(tmp_path: Path) -> None:
+    file, gpu = _loop(tmp_path, "f16", 264, 64), load_gpu("h100-sxm")
+    (found,) = predict(file, gpu, timing=Timing.PROFILER.value)
+    states = profile(file, gpu=gpu).profile.warp_states
+    assert states is not None
+    assert states.seconds == found.seconds
+    at_boost = states.cycles / gpu.clock_hz
+    assert states.seconds - LAUNCH_S > 1.05 * at_boost  # 1980 / 1830 MHz
+
+
+def _loop(folder: Path, kind: str, blocks: int, rounds: int) -> Path:
+    """Write the kernel with these types, 8 warps to a block, and a launch of it."""
     factor, element, total, (m, n, k) = TYPES[kind]
     names = {"SHAPE": f"{m}, {n}, {k}", "FACTOR": factor, "ELEMENT": element, "SUM": total, "M": m, "N": n}
     macros = "".join(f"#define {each} {text}\n" for each, text in names.items())
-    (tmp_path / "k.cu").write_text(macros + WARPS, encoding="utf-8")
-    blocks, rounds = 2 * gpu.sm_count, 64
+    (folder / "k.cu").write_text(macros + WARPS, encoding="utf-8")
     of_sums = {"float": "f32", "half": "f16", "int": "i32", "double": "f64"}[total]
-    (tmp_path / "k.toml").write_text(
+    (folder / "k.toml").write_text(
         f'source = "k.cu"\n[[launch]]\nkernel = "loop"\ngrid = [{blocks}]\nblock = [256]\n'
         f'args = {{ y = "{of_sums}[{blocks * 8 * m * n}]", rounds = {rounds} }}\n',
         encoding="utf-8",
     )
-    (found,) = predict(tmp_path / "k.toml", gpu, timing=Timing.PROFILER.value)
-    assert found.model == "simulation"
-    operations = blocks * 8 * rounds * 16 * 2 * m * n * k
-    shortest = operations / (peak * 1e12) * gpu.clock_boost_hz / gpu.clock_hz
-    assert 0.99 * shortest <= found.seconds <= 1.05 * shortest + LAUNCH_S
+    return folder / "k.toml"
