@@ -63,8 +63,17 @@ def stays_in_place(machine: MachineInstruction, ptx: Instruction) -> bool:
     return machine.opcode not in _FLOATING and not machine.opcode.startswith("U")
 
 
-#: Shape of a product of a warp, 8 columns wide: rows and depth, such as 1684.
-_SHAPE = re.compile(r"(16|8)8(\d+)")
+_SHAPE = re.compile(r"(16|8)x?8x?(\d+)")
+
+
+def rows_and_depth(modifiers: Iterable[str]) -> tuple[int, int] | None:
+    """Return the shape of a machine's product of a warp, 8 columns wide, of its modifiers; None where none tells it.
+
+    >>> rows_and_depth(["1684", "F32", "TF32"])
+    (16, 4)
+    """
+    shape = next(filter(None, map(_SHAPE.fullmatch, modifiers)), None)
+    return (int(shape[1]), int(shape[2])) if shape else None
 
 
 def pieces_of(machine: MachineInstruction, ptx: Instruction) -> int:
@@ -73,10 +82,10 @@ def pieces_of(machine: MachineInstruction, ptx: Instruction) -> int:
     ptxas 12.9 multiplies TF32 in steps of 4 (HMMA.1684) where both halves of a factor lie in the same registers.
     """
     product = product_of(ptx.modifiers, ptx.types) if ptx.opcode.pipe == "tensor" else None
-    shape = next(filter(None, map(_SHAPE.fullmatch, machine.modifiers)), None)
-    if product is None or shape is None or product.m != int(shape[1]) or "SP" in machine.modifiers:
+    shape = rows_and_depth(machine.modifiers)
+    if product is None or shape is None or product.m != shape[0] or "SP" in machine.modifiers:
         return 1
-    return max(1, product.length // int(shape[2]))
+    return max(1, product.length // shape[1])
 
 
 def bits_of(modifiers: Iterable[str]) -> int:

@@ -4,16 +4,15 @@ The rates are facts (``gpu.tensor_rate``). A short product takes the pipe for le
 comes as much earlier. Fails when: short products are slower than in proportion, as nobody has measured of most types.
 """
 
-import re
 from collections.abc import Iterable
 
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import Architecture, group_rate, has_products_by_quads, tensor_rate
+from kerncast.machine.control_flow import rows_and_depth
 from kerncast.ptx import Instruction
 from kerncast.ptx.fragments import Product, product_of
 from kerncast.ptx.tensor_layouts import STATIONARY
 
-_SHAPE = re.compile(r"(16|8)x?8x?(\d+)")
 _BITS = {
     "f64": 64,
     "tf32": 32,
@@ -82,14 +81,15 @@ def cycles_of_machine_product(
 
     Raises MissingEvidenceError where its rate is not known.
     """
-    shape = next(filter(None, map(_SHAPE.fullmatch, modifiers)), None)
+    shape = rows_and_depth(modifiers)
     if shape is None:
         return cycles_of_product(ins, architecture)
     kinds = _NATIVE.get(opcode) or _kinds(opcode, modifiers)
-    depth = int(shape[2]) // (2 if "SP" in modifiers else 1)  # of a sparse A half is multiplied
+    rows, depth = shape
+    depth //= 2 if "SP" in modifiers else 1  # of a sparse A half is multiplied
     # Of four products by quads, HMMA.884 does a quarter; of FP16 sums a half (ptxas: two steps instead of four).
     count = 2 if "884" in modifiers and kinds == ("f16", "f16") else 1
-    return _cycles(ins, architecture, kinds, count * int(shape[1]) * _COLUMNS * depth)
+    return _cycles(ins, architecture, kinds, count * rows * _COLUMNS * depth)
 
 
 def _kinds(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, str]:
