@@ -1,9 +1,10 @@
 """Runs further blocks of a launch for a model, after its sample has run."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from heapq import heapreplace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,11 @@ from kerncast.errors import BudgetExceededError, KernelFault, UnsupportedError
 from kerncast.execute.counting import touched
 from kerncast.execute.native import NativeEngine, TooLargeError
 from kerncast.execute.native.engine import Log, Worker
+from kerncast.execute.native.ir import MOST_TURNS
 from kerncast.execute.sampling.run import Executed
 from kerncast.execute.sampling.sample import nominal_seconds
-from kerncast.execute.setup.dataflow import waiting_blocks
-from kerncast.execute.setup.prepare import with_shared_queues
+from kerncast.execute.setup.dataflow import common_counters, waiting_blocks
+from kerncast.execute.setup.layout import Program, Turns
 from kerncast.execute.setup.state import Progress, Setting
 from kerncast.launch import NO_CLUSTER, blocks_of_clusters
 from kerncast.profiles import SECTOR_BYTES
@@ -367,12 +369,14 @@ def record_sm(executed: Executed, sms: int, blocks: int, most_events: int) -> SM
     return record_blocks(executed, _of_one_sm(executed, places), most_events)
 
 
-# Blocks that take their work from a queue: a counter in global memory, which each of them moves on.
+# Blocks that take their work from a queue: a counter in global memory, which moves on with each piece.
 #
-# Of blocks that run one after the other the first would take all. Here each runs on memory of its own, and whenever it
-# takes a piece the others of the grid take one too. On a GPU blocks that are done first take more: those stand for the
-# busiest SM, of the blocks at both ends of the grid and in its middle, that do nearest to what the busiest block must.
-# Fails when: pieces are few and differ much.
+# Of blocks that run one after the other the first would take all, and of the warps of a block, too. Here the counter
+# stays as it is, and each warp that asks gets the numbers that fall to it where all warps of the grid that ask take
+# turns: so many of a block do as in the block of the sample that asked least. On a GPU who is done first asks first:
+# of the blocks at both ends of the grid and in its middle, those stand for the busiest SM that do nearest to what the
+# busiest block then does. What a piece costs is told by these blocks, and in between by its place in the queue.
+# Fails when: a piece's cost has nothing to do with its place.
 
 
 def record_share(executed: Executed, sms: int, blocks: int, most_events: int) -> SMTrace | None:
@@ -380,23 +384,78 @@ def record_share(executed: Executed, sms: int, blocks: int, most_events: int) ->
 
     None where no counter tells whose turn it is, or says other things, too. Raises as ``record_sm``.
     """
-    grid, ptx = executed.sampler.blocks, executed.kernel.ptx
-    sharing = with_shared_queues(ptx, grid)
-    if sharing == ptx or executed.sampler.together > 1 or executed.setting.launch.cooperative:
+    grid, turns = executed.sampler.blocks, _turns(executed)
+    if not turns or executed.sampler.together > 1 or executed.setting.launch.cooperative:
         return None
-    each_takes = replace(executed, kernel=replace(executed.kernel, ptx=sharing))
-    wanted, lengths = execution_of(executed).work_of_busiest, np.array(executed.trace.cfg.lengths, np.int64)
-    found: list[tuple[float, SMTrace]] = []
+    program = replace(executed.setting.linked, turns=turns)
+    lengths = np.array(executed.trace.cfg.lengths, np.int64)
+    traces: list[SMTrace] = []
     for middle in (grid / 2, 0.0, float(grid)):
         places = chain_of(grid, sms, _of_each(sms, grid, blocks), middle)
         try:
-            traces = [record_blocks(each_takes, places[n : n + 1], most_events) for n in range(len(places))]
+            traces.append(record_blocks(executed, places, most_events, program))
         except (KernelFault, BudgetExceededError):
             return None
-        trace = joined_traces(traces)
-        work = float(lengths[entered_blocks(trace)].sum()) / len(places)
-        found.append((abs(work - wanted), _within(trace, most_events)))
-    return min(found, key=lambda each: each[0])[1]
+    starts = [block.start for block in executed.trace.cfg.blocks]
+    asking = {int(np.searchsorted(starts, number, "right")) - 1 for number in turns}
+    costs = {
+        int(number): _pieces(trace.only(row), asking, lengths)
+        for trace in traces
+        for row, number in enumerate(trace.block_ids)
+    }
+    if all(len(each) == 2 and each[0] < _PROLOGUE * each[1] for each in costs.values()):
+        return traces[0]
+    wanted = _work_of_busiest(costs, grid) or execution_of(executed).work_of_busiest
+    works = [float(lengths[entered_blocks(trace.events)].sum()) / len(trace.block_ids) for trace in traces]
+    return min(zip(works, traces, strict=True), key=lambda each: abs(each[0] - wanted))[1]
+
+
+#: A block that does no more than this part of its work before it asks once takes a number for itself, and no more work.
+_PROLOGUE = 0.1
+#: Of more pieces a block, and of more in all, each is a small part of what a block does: the mean tells as much.
+_MANY_A_BLOCK, _MANY_PIECES = 64, 2**18
+
+
+def _work_of_busiest(costs: Mapping[int, Sequence[float]], grid: int) -> float:
+    """Return the instructions of the busiest of blocks that take the next piece when they are done with one.
+
+    ``costs`` are those of the pieces of some blocks. 0 where several warps of a block ask, or the pieces are many.
+    """
+    known = {number + grid * turn: cost for number, block in costs.items() for turn, cost in enumerate(block)}
+    count = grid * (max(known, default=0) // grid + 1)
+    if not known or count > min(_MANY_PIECES, grid * _MANY_A_BLOCK):
+        return 0.0
+    places = sorted(known)
+    until = [0.0] * grid
+    for cost in np.interp(np.arange(count), places, [known[place] for place in places]):
+        heapreplace(until, until[0] + float(cost))
+    return max(until)
+
+
+def _pieces(block: SMTrace, asking: set[int], lengths: Blocks) -> Sequence[float]:
+    """Return the instructions of each piece of a block, in turn; none where not just one of its warps asks."""
+    entered = [entered_blocks(block.warp(warp)) for warp in range(block.warps)]
+    asks = [np.flatnonzero(np.isin(each, list(asking))) for each in entered]
+    (askers,) = np.nonzero([len(each) for each in asks])
+    if len(askers) != 1:
+        return ()
+    done = lengths[entered[askers[0]]]
+    pieces = np.add.reduceat(done, np.unique([0, *asks[askers[0]]]))
+    all_warps = sum(int(lengths[each].sum()) for each in entered)
+    return [float(each) * all_warps / done.sum() for each in pieces]
+
+
+def _turns(executed: Executed) -> dict[int, Turns]:
+    """Return the atomics by which warps take numbers from a counter of the grid."""
+    trace = executed.trace
+    places = {number: place for place, number in enumerate(trace.counts.accessing)}
+    found: dict[int, Turns] = {}
+    counters = common_counters(executed.setting.linked)
+    for counter in set(counters.values()) & set(range(MOST_TURNS)):
+        numbers = [number for number, own in counters.items() if own == counter]
+        asked = trace.counts.requests[:, [places[number] for number in numbers]].sum(axis=1)
+        found |= dict.fromkeys(numbers, Turns(counter, max(1, int(asked.min()))))
+    return found
 
 
 def execution_of(executed: Executed) -> Execution:
@@ -404,23 +463,14 @@ def execution_of(executed: Executed) -> Execution:
     return Execution(executed.trace, executed.sampler.weights(), executed.is_independent)
 
 
-def joined_traces(traces: Sequence[SMTrace]) -> SMTrace:
-    """Return the blocks of several traces of one launch, one after the other."""
-    ends = np.cumsum([0, *(len(trace.events) for trace in traces)])
-    chains = [trace.chains[:-1] + end for trace, end in zip(traces, ends, strict=False)]
-    return replace(
-        traces[0],
-        block_ids=np.concatenate([trace.block_ids for trace in traces]),
-        events=np.concatenate([trace.events for trace in traces]),
-        chains=np.concatenate([*chains, ends[-1:]]),
-    )
-
-
-def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTrace:
-    """Record these blocks in their order; raises as ``record_sm``."""
+def record_blocks(executed: Executed, blocks: Blocks, most_events: int, program: Program | None = None) -> SMTrace:
+    """Record these blocks in their order, by ``program`` if it is given and else by theirs; raises as ``record_sm``."""
     _check_length(executed)
     plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
-    recorder = Recorder(executed.fresh(), plan)
+    setting = executed.fresh()
+    if program is not None:
+        setting = replace(setting, linked=program, program=replace(program, addresses=setting.program.addresses))
+    recorder = Recorder(setting, plan)
     if executed.sampler.together == 1:
         trace = trace_of(_recorded_alone(recorder, executed, blocks))
     else:

@@ -329,6 +329,10 @@ class SMTrace:
         events = self.events[chains[0] : chains[-1]]
         return SMTrace(self.block_ids[row : row + 1], self.warps, self.local_lines, events, chains - chains[0])
 
+    def warp(self, row: int) -> npt.NDArray[np.uint64]:
+        """Return the events of one warp, a row of the chains."""
+        return self.events[self.chains[row] : self.chains[row + 1]]
+
 
 @dataclass(frozen=True, slots=True)
 class EventChanges:
@@ -367,16 +371,16 @@ def instructions_of_warps(trace: SMTrace, lengths: npt.NDArray[np.int64]) -> npt
     """Return [n, warps] the PTX instructions of each warp; ``lengths`` are those of the basic blocks."""
     operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
     per_event = np.zeros(len(trace.events), np.int64)
-    per_event[operation == Operation.BASIC_BLOCK] = lengths[entered_blocks(trace)]
+    per_event[operation == Operation.BASIC_BLOCK] = lengths[entered_blocks(trace.events)]
     before = np.concatenate([[0], np.cumsum(per_event)])
     found: npt.NDArray[np.int64] = np.diff(before[trace.chains]).reshape(-1, trace.warps)
     return found
 
 
-def entered_blocks(trace: SMTrace) -> npt.NDArray[np.int64]:
-    """Return the number of each basic block that a warp entered, one after the other."""
-    operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
-    entries = trace.events[operation == Operation.BASIC_BLOCK]
+def entered_blocks(events: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Return the number of each basic block that a warp entered, one after the other, of the events of a trace."""
+    operation = events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    entries = events[operation == Operation.BASIC_BLOCK]
     numbers: npt.NDArray[np.int64] = (entries >> np.uint64(INSTRUCTION_SHIFT)).astype(np.int64)
     return numbers
 

@@ -316,6 +316,16 @@ class BlockCode:
         operation = "udiv" if root == "clusterid" else "urem"
         return emit.splat(emit.binary(operation, index, self._extent("cluster", at)))
 
+    def place_in_grid(self) -> tuple[Value, Value]:
+        """Return the number of the block in the grid, x first, and how many blocks the grid has, as i64."""
+        emit, number, count = self.emit, integer("i64", 0), integer("i64", 1)
+        block = get(emit, self.pointers.warp, WARP, "block")
+        for at in (0, 4, 8):
+            index = emit.cast("zext", emit.load(emit.at(block, at), "i32"), "i64")
+            number = emit.add(emit.mul(index, count), number)
+            count = emit.mul(count, emit.cast("zext", self._extent("grid", at), "i64"))
+        return number, count
+
     def _extent(self, name: str, at: int) -> Value:
         return self.emit.load(self.emit.at(self.pointers.worker, offset_of(WORKER, name) + at), "i32")
 

@@ -381,6 +381,8 @@ def _mangled(type_name: str) -> str:
 # Each is a NumPy structure; generated code reads its fields at the offsets that NumPy gives.
 
 
+#: Counters of the grid from which a warp may take numbers in turn.
+MOST_TURNS = 4
 #: State of one warp; its registers follow. Lanes are bits of a mask.
 WARP = np.dtype(
     [
@@ -413,6 +415,7 @@ WARP = np.dtype(
         ("mark", "i8"),  # instructions issued when the loop was entered in which it asks
         ("mark_events", "i8"),  # events recorded then
         ("issued", "i8"),  # instructions since the block began
+        ("taken", "i8", MOST_TURNS),  # numbers taken so far by each of the program's turns
         ("private", "u8"),  # memory of the warp's threads, one after the other
         ("shared", "u8"),  # shared memory of the block
         ("counters", "u8"),  # counters of the block

@@ -4,7 +4,8 @@ Told by what an address is made from: the parameters that hold a buffer, and the
 through memory, and pointers that came out of it, may be anything.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -16,7 +17,9 @@ from kerncast.ptx import (
     Flow,
     Function,
     Instruction,
+    Operand,
     Register,
+    Special,
     Symbol,
     Trait,
     results_of,
@@ -62,6 +65,64 @@ def _may_wait(load: Instruction, body: tuple[Instruction, ...]) -> bool:
 
 
 _DOES_MORE = frozenset({Flow.CALL, Flow.TRAP, Flow.BREAKPOINT})
+
+
+def common_counters(program: Program) -> dict[int, int]:
+    """Return the atomics that add the same number to the same place of global memory wherever they run.
+
+    Those whose result something reads, each with the number of its place: they tell a thread how many came before it.
+    """
+    code, made = program.function.instructions, _common_registers(program)
+    found: dict[int, str] = {}
+    for number, ins in enumerate(code):
+        is_counting = ins.root == "atom" and "add" in ins.modifiers and ins.type in _WHOLE_NUMBERS
+        is_read = any(register.name in program.read for register in results_of(ins))
+        if is_counting and is_read and ins.space in _GLOBAL and _is_common(ins, program, made):
+            found[number] = _made_from(ins.operands[1], made)
+    places = sorted(set(found.values()))
+    return {number: places.index(place) for number, place in found.items()}
+
+
+_WHOLE_NUMBERS = frozenset({"u32", "s32", "u64", "s64", "b32", "b64"})
+
+
+def _common_registers(program: Program) -> Mapping[str, str]:
+    """Return the registers that hold one value for all threads of a grid, made from parameters and constants.
+
+    Each with a name of how it is made: those of the same name are equal.
+    """
+    code = program.function.instructions
+    written = Counter(register.name for ins in code for register in results_of(ins))
+    made: dict[str, str] = {}
+    names: dict[tuple[str, ...], str] = {}
+    while True:
+        before = len(made)
+        for ins in code:
+            differs = ins.opcode.has(Trait.LANE) or ins.guard is not None or _reads_memory(ins)
+            if not differs and _is_common(ins, program, made):
+                how = (ins.name, *(_made_from(each, made) for each in ins.operands[1:]))
+                name = names.setdefault(how, f"value {len(names)}")
+                made |= {register.name: name for register in results_of(ins) if written[register.name] == 1}
+        if len(made) == before:
+            return made
+
+
+def _made_from(operand: Operand, made: Mapping[str, str]) -> str:
+    """Return an operand, with what its register is made from in the place of its name."""
+    if isinstance(operand, Address) and isinstance(operand.base, Register):
+        return f"{_made_from(operand.base, made)} + {operand.offset}"
+    return made.get(operand.name, operand.name) if isinstance(operand, Register) else str(operand)
+
+
+def _reads_memory(ins: Instruction) -> bool:
+    return ins.opcode.access is not None and not (ins.root == "ld" and ins.space == "param")
+
+
+def _is_common(ins: Instruction, program: Program, common: Collection[str]) -> bool:
+    """Whether all operands that an instruction reads are the same for all threads of a grid."""
+    symbols = {name for operand in ins.operands for name in symbols_of(operand)}
+    is_special = any(isinstance(operand, Special) for operand in ins.operands)
+    return not is_special and not symbols & program.shared and all(r.name in common for r in sources_of(ins))
 
 
 @dataclass(frozen=True)  # no slots: the bases are found once and kept

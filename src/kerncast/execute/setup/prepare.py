@@ -105,26 +105,6 @@ def with_workspace(ptx: str, address: int) -> str:
     return _OF_WORKSPACE.sub(lambda found: str(halves[found[1]]), ptx)
 
 
-#: An atomic in global memory that adds a constant.
-_COUNTS_ON = re.compile(r"(?P<before>\batom(?!\S*\.shared)\S*\.add\.[us]\d+\s[^;]*,\s*)(?P<step>-?\d+)(?=\s*;)")
-
-
-def with_shared_queues(ptx: str, blocks: int) -> str:
-    """Return PTX in which a counter moves on as if so many blocks counted whenever one of them does.
-
-    A block that takes the number of its next piece of work finds those that fall to it where all take turns.
-
-    >>> with_shared_queues("atom.global.add.u32 %r1, [%rd1], 1;", 132)
-    'atom.global.add.u32 %r1, [%rd1], 132;'
-    """
-    return _COUNTS_ON.sub(lambda found: f"{found['before']}{_steps(int(found['step']), blocks)}", ptx)
-
-
-def _steps(step: int, blocks: int) -> int:
-    """Return the steps of so many blocks, or of one where together they are no number of 31 bits."""
-    return step * blocks if abs(step * blocks) < 2**31 else step
-
-
 @lru_cache(maxsize=32)
 def linked_program(ptx: str, mangled: str) -> Program:
     """Return the program of a kernel; equal texts give the same object, because launches repeat."""

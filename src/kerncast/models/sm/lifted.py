@@ -412,7 +412,7 @@ def _with_fewer_entries(execution: Execution, now: Sequence[SMTrace], before: Se
     """Return an execution whose sample enters basic blocks as much less often as the recorded blocks do."""
     counts, blocks = execution.trace.counts, len(execution.trace.cfg.lengths)
     entered, old = (
-        sum(np.bincount(entered_blocks(trace), minlength=blocks) for trace in each) for each in (now, before)
+        sum(np.bincount(entered_blocks(trace.events), minlength=blocks) for trace in each) for each in (now, before)
     )
     part = entered / np.maximum(1, old)
     warps = counts.block_warps * np.where(old > 0, part, 1.0)

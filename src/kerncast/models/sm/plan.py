@@ -120,7 +120,9 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace, *othe
     """
     ranks = (trace, *others)
     lengths = np.array(execution.trace.cfg.lengths, np.int64)
-    traced = sum(float(lengths[entered_blocks(each)].sum()) for each in ranks) / len(ranks) / len(trace.block_ids)
+    traced = (
+        sum(float(lengths[entered_blocks(each.events)].sum()) for each in ranks) / len(ranks) / len(trace.block_ids)
+    )
     if traced * min(plan.resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
         raise BudgetExceededError("one SM has too much work at once to be simulated")
     work = plan.instructions_per_block / traced if traced else 1.0

@@ -113,7 +113,7 @@ def test_only_the_named_instruction_changes() -> None:
 def test_half_empty_warps_join_to_half_as_many() -> None:
     execution = divergent().execution()
     after = lifted(execution, Limit.DIVERGENCE)
-    counts = [np.bincount(entered_blocks(recorded(each)), minlength=9) for each in (execution, after)]
+    counts = [np.bincount(entered_blocks(recorded(each).events), minlength=9) for each in (execution, after)]
     busiest = int(np.argmax(counts[0]))
     assert counts[1][busiest] == pytest.approx(counts[0][busiest] / 2, rel=0.02)
     assert 0.5 <= instructions_left(after, execution) < 0.6

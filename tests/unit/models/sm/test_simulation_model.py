@@ -37,6 +37,42 @@ template <int STEP> __device__ void drain(int n, int step, int *next, float *y) 
 }
 extern "C" __global__ void queue(int n, int *next, float *y) { drain<1>(n, 1, next, y); }
 extern "C" __global__ void steps(int n, int step, int *next, float *y) { drain<0>(n, step, next, y); }
+extern "C" __global__ void told(int n, const int *step, int *next, float *y) { drain<0>(n, *step, next, y); }
+// Every warp takes a tile, or has tiles of the same number without asking; TILE tells how many words one has.
+__device__ float read(const float *x, int tile) {
+    float sum = 0;
+    for (int k = 0; k < 8; ++k) sum += x[(tile * 8 + k) * 32 + threadIdx.x % 32];
+    return sum;
+}
+extern "C" __global__ void by_warp(int n, int *next, const float *x, float *y) {
+    while (true) {
+        int i = 0;
+        if (threadIdx.x % 32 == 0) i = atomicAdd(next, 1);
+        i = __shfl_sync(~0u, i, 0);
+        if (i >= n) return;
+        y[i * 32 + threadIdx.x % 32] = read(x, i);
+    }
+}
+extern "C" __global__ void by_number(int n, int *next, const float *x, float *y) {
+    const int warps = gridDim.x * blockDim.x / 32;
+    for (int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32; i < n; i += warps) {
+        int asked = 0;
+        if (threadIdx.x % 32 == 0) asked = atomicAdd(next, 0);
+        asked = __shfl_sync(~0u, asked, 0);
+        y[i * 32 + threadIdx.x % 32] = read(x, i + asked);
+    }
+}
+extern "C" __global__ void numbered(int more, int *next, const float *x, float *y) {
+    __shared__ int ticket;
+    if (threadIdx.x == 0) ticket = atomicAdd(next, 1);
+    __syncthreads();
+    const int tile = ticket * blockDim.x / 32 + threadIdx.x / 32;
+    for (int k = 0; k < (ticket % 8 == 7 ? more : 1); ++k) y[tile * 32 + threadIdx.x % 32] += read(x, tile);
+}
+extern "C" __global__ void by_index(int more, int *next, const float *x, float *y) {
+    const int tile = blockIdx.x * blockDim.x / 32 + threadIdx.x / 32;
+    for (int k = 0; k < (blockIdx.x % 8 == 7 ? more : 1); ++k) y[tile * 32 + threadIdx.x % 32] += read(x, tile);
+}
 extern "C" __global__ void compacted(int n, int *next, float *y) {
     for (int i = 0; i < blockIdx.x + 1; ++i) y[atomicAdd(next, 1)] = i;
 }
@@ -154,9 +190,34 @@ def test_a_counter_that_says_other_things_is_no_work_queue(kernel: str, elements
     assert forecast(tmp_path, f'kernel = "{kernel}"\ngrid = [80]\nblock = [64]\n{args}').model == "simulation"
 
 
-def test_a_work_queue_of_unknown_steps_is_not_forecast_from_the_blocks_of_one_sm(tmp_path: Path) -> None:
+def tiled(folder: Path, kernel: str, n: int, grid: int, tiles: int) -> Prediction:
+    buffers = f'next = "i32[1] zeros", x = "f32[{256 * tiles}] random", y = "f32[{32 * tiles}] zeros"'
+    return forecast(folder, f'kernel = "{kernel}"\ngrid = [{grid}]\nblock = [256]\nargs = {{ n = {n}, {buffers} }}')
+
+
+def test_each_warp_has_its_share_of_a_work_queue(tmp_path: Path) -> None:
+    """As if each had the tiles of its number, with as many atomics; before, the first warp did what its block has."""
+    asked, known = (tiled(tmp_path, kernel, 16000, 80, 16000) for kernel in ("by_warp", "by_number"))
+    assert asked.model == known.model == "simulation"
+    assert asked.seconds == pytest.approx(known.seconds, rel=0.15)
+
+
+def test_blocks_that_take_their_number_from_a_counter_share_no_tile(tmp_path: Path) -> None:
+    """Before, all blocks of an SM had the first number, and found in L1 what the first had read."""
+    taken, known = (tiled(tmp_path, kernel, 2, 1280, 10240).seconds for kernel in ("numbered", "by_index"))
+    assert taken == pytest.approx(known, rel=0.2)
+
+
+def test_the_step_of_a_work_queue_may_be_an_argument(tmp_path: Path) -> None:
     args = 'args = { n = 1600, step = 1, next = "i32[1] zeros", y = "f32[102400] zeros" }'
     found = forecast(tmp_path, f'kernel = "steps"\ngrid = [80]\nblock = [64]\n{args}')
+    assert found.model == "simulation"
+    assert found.seconds == pytest.approx(queued(tmp_path, 1600).seconds, rel=0.01)
+
+
+def test_a_work_queue_of_unknown_steps_is_not_forecast_from_the_blocks_of_one_sm(tmp_path: Path) -> None:
+    args = 'args = { n = 1600, step = "i32[1] ones", next = "i32[1] zeros", y = "f32[102400] zeros" }'
+    found = forecast(tmp_path, f'kernel = "told"\ngrid = [80]\nblock = [64]\n{args}')
     assert found.model == "roofline"
     assert "work queue" in str(only(found.caveats, CaveatKind.NOT_SIMULATED).details["reason"])
 

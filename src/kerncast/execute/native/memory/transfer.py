@@ -14,6 +14,7 @@ from kerncast.execute.native.ir import (
     FAULTS,
     LANES,
     SPACES,
+    WARP,
     WORKER,
     Emitter,
     Unit,
@@ -530,15 +531,41 @@ def update(o: Operation, number: int, counters: Value, operation: traces.Operati
     address = address_of(o, target)
     kind = f"b{TYPE_BITS[o.type]}"
     given = [[o.block.source(element, kind) for element in elements] for elements in lists[position + 1 :]]
-    stage(o.block, [put_together(o, values) for values in given])
+    takes = number in o.block.program.turns
+    stage(o.block, [integer(given[0][0].type, 0)] if takes else [put_together(o, values) for values in given])
     name = updater(o.emit.unit, what, space_of(o, target), operation)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     o.emit.call_void(name, *pointers, counters, integer("i32", number), o.block.executing, address)
     if position:
         merged = field(o.emit, o.block.pointers.worker, WORKER, "merged")
         found = taken_apart(o, merged, TYPE_BITS[o.type] // 8, what.count)
+        if takes:
+            found = [o.emit.add(found[0], _turn(o, number, given[0][0]))]
         for each, value in zip(lists[0], found, strict=True):
             o.block.write(each, value, signed=o.is_signed)
+
+
+def _turn(o: Operation, number: int, step: Value) -> Value:
+    """Return how far a counter of the grid is beyond its value in memory when a warp's next turn comes.
+
+    s (n (w + W k) + l) for a step s, n lanes of which l come before, and the turn k of warp w of the W that take.
+    """
+    emit, block = o.emit, o.block
+    turns = block.program.turns[number]
+    takers = turns.warps
+    slot = emit.at(field(emit, block.pointers.warp, WARP, "taken"), 8 * turns.counter)
+    place, blocks = block.place_in_grid()
+    warp, warps = (
+        emit.cast("zext", get(emit, pointer, frame, name), "i64")
+        for pointer, frame, name in ((block.pointers.warp, WARP, "number"), (block.pointers.worker, WORKER, "warps"))
+    )
+    own = emit.add(emit.mul(place, takers), emit.binary("udiv", emit.mul(warp, takers), warps))
+    before = emit.add(own, emit.mul(emit.mul(blocks, takers), emit.load(slot, "i64")))
+    emit.increase(slot, emit.cast("zext", emit.compare("ne", block.executing, 0), "i64"))
+    lanes = emit.splat(emit.mul(before, emit.count_lanes(block.executing)))
+    lower = emit.and_(emit.splat(block.executing), each_lane(vector("i32"), [(1 << lane) - 1 for lane in range(LANES)]))
+    count = emit.add(lanes, emit.cast("zext", emit.intrinsic("ctpop", lower), "i64"))
+    return emit.mul(emit.resize(count, element(step.type)), step)
 
 
 def address_of(o: Operation, operand: Address) -> Value:
