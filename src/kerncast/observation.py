@@ -39,6 +39,10 @@ class Observation:
         """Return the variance of ln(time); the usual one where the spread of the runs is unknown."""
         return usual if self.spread_seconds is None else (self.spread_seconds / self.seconds) ** 2
 
+    def tells_clock(self, gpu: GPU) -> bool:
+        """Whether the clock that it was measured at is known, and that of this GPU."""
+        return self.gpu.id == gpu.id and self.gpu.clock_hz == gpu.clock_hz and self.gpu.clock_tensor_hz is None
+
     def seconds_without(self, overhead_s: float) -> float:
         """Return the time without so much of a launch; a tenth of it is left at least."""
         return max(self.seconds - overhead_s, LEAST_BODY * self.seconds)

@@ -614,7 +614,7 @@ class GPU:
     def at_clock(self, spec: str | float) -> "GPU":
         """Return this GPU at its ``"base"``, ``"boost"`` or ``"default"`` clock, or at a frequency in hertz.
 
-        Such a clock is taken as known, and has no range.
+        Such a clock is taken as known, and has no range; busy tensor cores lower the default one only.
         """
         clocks = {"base": self.clock_base_hz, "boost": self.clock_boost_hz, "default": self.default_clock_hz}
         clock = clocks.get(spec) if isinstance(spec, str) else spec
@@ -624,7 +624,8 @@ class GPU:
             raise GPUError(
                 f"{str(spec)[:40]!r} is not a clock", where=self.name, cure="Give base, boost, default or hertz."
             )
-        return replace(self, clock_hz=float(clock), clock_low_hz=None, clock_high_hz=None, clock_tensor_hz=None)
+        under_load = self.clock_tensor_hz if spec == "default" else None
+        return replace(self, clock_hz=float(clock), clock_low_hz=None, clock_high_hz=None, clock_tensor_hz=under_load)
 
     @property
     def all_facts(self) -> tuple[Fact, ...]:

@@ -40,6 +40,7 @@ DEVICE = [
     "static const float WEIGHTS[3] = {0.5f, 1.0f, 0.5f};",
     "#define TILE 16",
     "#define ADD(a, b) ((a) + \\\n  (b))",
+    "#define STORE(T) { x[T] = 1; }",
     "namespace inner { __device__ int g() { return 2; } }",
     'extern "C" __global__ void plain_name(int *p) { *p = 1; }',
     "// a comment: int main() { return 0; }",

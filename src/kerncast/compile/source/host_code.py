@@ -59,7 +59,8 @@ _NO_CONSTANTS = Constants()
 _OTHER_COMPILER = re.compile(rb"\b__NVCC__\b")
 #: (float2){x, y} of C, which nvcc takes and NVRTC does not: what stands before it tells it from a condition.
 _COMPOUND_LITERAL = re.compile(
-    rb"((?:[=,(+*/?:&|-]|\breturn|^[ \t]*#[ \t]*define[ \t]+\w+)[ \t]*)\(([A-Za-z_]\w*)\)(?=[ \t]*\{)", re.MULTILINE
+    rb"((?:[=,(+*/?:&|-]|\breturn)[ \t]*|^[ \t]*#[ \t]*define[ \t]+\w+[ \t]+)\(([A-Za-z_]\w*)\)(?=[ \t]*\{)",
+    re.MULTILINE,
 )
 
 

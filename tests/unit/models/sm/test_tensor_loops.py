@@ -73,6 +73,17 @@ def test_a_profile_takes_the_forecasts_time_where_tensor_cores_lower_the_clock(t
     assert states.seconds - LAUNCH_S > 1.05 * at_boost  # 1980 / 1830 MHz
 
 
+def test_a_time_that_was_measured_at_the_boost_clock_is_the_forecast(tmp_path: Path) -> None:
+    """It ran at 1980 MHz under this load, so nothing lowers the clock; the default clock is the one without --clock."""
+    file, gpu = _loop(tmp_path, "f16", 264, 512), load_gpu("h100-sxm")
+    (tmp_path / "m.csv").write_text("kernel,gpu,seconds,clock_mhz\nloop,H100 SXM,120e-6,1980\n", encoding="utf-8")
+    (found,) = predict(file, gpu, measured=tmp_path / "m.csv")
+    assert found.seconds == pytest.approx(120e-6, rel=1e-3)
+    assert found.low < 120e-6 < found.high
+    usual, default, boost = (predict(file, gpu, clock=clock)[0].seconds for clock in (None, "default", "boost"))
+    assert usual == default > 1.05 * boost
+
+
 def _loop(folder: Path, kind: str, blocks: int, rounds: int) -> Path:
     """Write the kernel with these types, 8 warps to a block, and a launch of it."""
     factor, element, total, (m, n, k) = TYPES[kind]
