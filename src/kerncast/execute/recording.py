@@ -1,10 +1,11 @@
 """Runs further blocks of a launch for a model, after its sample has run."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from heapq import heapreplace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from kerncast.execute.setup.layout import Program, Turns
 from kerncast.execute.setup.state import Progress, Setting
 from kerncast.launch import NO_CLUSTER, blocks_of_clusters
 from kerncast.profiles import SECTOR_BYTES
+from kerncast.ptx import ControlFlowGraph
 from kerncast.ptx.tensor_layouts import PAIR
 from kerncast.traces import (
     INSTRUCTION_SHIFT,
@@ -389,25 +391,44 @@ def record_share(executed: Executed, sms: int, blocks: int, most_events: int) ->
         return None
     program = replace(executed.setting.linked, turns=turns)
     lengths = np.array(executed.trace.cfg.lengths, np.int64)
-    traces: list[SMTrace] = []
-    for middle in (grid / 2, 0.0, float(grid)):
-        places = chain_of(grid, sms, _of_each(sms, grid, blocks), middle)
-        try:
-            traces.append(record_blocks(executed, places, most_events, program))
-        except (KernelFault, BudgetExceededError):
-            return None
-    starts = [block.start for block in executed.trace.cfg.blocks]
-    asking = {int(np.searchsorted(starts, number, "right")) - 1 for number in turns}
-    costs = {
-        int(number): _pieces(trace.only(row), asking, lengths)
-        for trace in traces
-        for row, number in enumerate(trace.block_ids)
-    }
-    if all(len(each) == 2 and each[0] < _PROLOGUE * each[1] for each in costs.values()):
-        return traces[0]
-    wanted = _work_of_busiest(costs, grid) or execution_of(executed).work_of_busiest
-    works = [float(lengths[entered_blocks(trace.events)].sum()) / len(trace.block_ids) for trace in traces]
-    return min(zip(works, traces, strict=True), key=lambda each: abs(each[0] - wanted))[1]
+
+    def at(middle: float) -> SMTrace:
+        return record_blocks(executed, chain_of(grid, sms, _of_each(sms, grid, blocks), middle), most_events, program)
+
+    try:
+        found = {middle: at(middle) for middle in (grid / 2, 0.0, float(grid))}
+        costs = _costs(found.values(), _blocks_with(turns, executed.trace.cfg), lengths)
+        if all(len(each) == 2 and each[0] < _PROLOGUE * each[1] for each in costs.values()):
+            return found[grid / 2]
+        wanted = _work_of_busiest(costs, grid) or execution_of(executed).work_of_busiest
+        for _ in range(_MORE_PLACES):
+            missing = {place: _work(trace, lengths) - wanted for place, trace in found.items()}
+            if (between := _between(missing, _NEAR * wanted)) is None:
+                break
+            found[between] = at(between)
+    except (KernelFault, BudgetExceededError):
+        return None
+    return min(found.values(), key=lambda trace: abs(_work(trace, lengths) - wanted))
+
+
+#: Blocks that do so nearly what the busiest one must are good enough; so often others are tried.
+_NEAR, _MORE_PLACES = 0.05, 3
+
+
+def _work(trace: SMTrace, lengths: Blocks) -> float:
+    """Return the instructions of a block, in the mean."""
+    return float(lengths[entered_blocks(trace.events)].sum()) / len(trace.block_ids)
+
+
+def _between(missing: Mapping[float, float], near: float) -> float | None:
+    """Return the place in the grid where nothing is missing, between two known ones; None where one is near enough."""
+    if min(map(abs, missing.values())) <= near:
+        return None
+    for one, other in pairwise(sorted(missing)):
+        a, b = missing[one], missing[other]
+        if a * b < 0 and other - one > 1:
+            return one + (other - one) * a / (a - b)
+    return None
 
 
 #: A block that does no more than this part of its work before it asks once takes a number for itself, and no more work.
@@ -416,18 +437,36 @@ _PROLOGUE = 0.1
 _MANY_A_BLOCK, _MANY_PIECES = 64, 2**18
 
 
+def _blocks_with(numbers: Iterable[int], cfg: ControlFlowGraph) -> set[int]:
+    """Return the basic blocks that these instructions are in."""
+    starts = [block.start for block in cfg.blocks]
+    return {int(np.searchsorted(starts, number, "right")) - 1 for number in numbers}
+
+
+def _costs(traces: Iterable[SMTrace], asking: set[int], lengths: Blocks) -> dict[int, Sequence[float]]:
+    """Return the instructions of the pieces of blocks, by their numbers; ``asking`` are basic blocks that ask."""
+    return {
+        int(number): _pieces(trace.only(row), asking, lengths)
+        for trace in traces
+        for row, number in enumerate(trace.block_ids)
+    }
+
+
 def _work_of_busiest(costs: Mapping[int, Sequence[float]], grid: int) -> float:
     """Return the instructions of the busiest of blocks that take the next piece when they are done with one.
 
     ``costs`` are those of the pieces of some blocks. 0 where several warps of a block ask, or the pieces are many.
     """
-    known = {number + grid * turn: cost for number, block in costs.items() for turn, cost in enumerate(block)}
-    count = grid * (max(known, default=0) // grid + 1)
-    if not known or count > min(_MANY_PIECES, grid * _MANY_A_BLOCK):
+    turns = max(map(len, costs.values()))
+    if not turns or turns > _MANY_A_BLOCK or turns * grid > _MANY_PIECES:
         return 0.0
+    known: dict[int, float] = {}
+    for number, block in costs.items():
+        whole = [*block[:-2], sum(block[-2:])]  # a block that asks ahead asks in vain before its last piece ends
+        known |= {number + grid * turn: whole[turn] if turn < len(whole) else 0.0 for turn in range(turns)}
     places = sorted(known)
     until = [0.0] * grid
-    for cost in np.interp(np.arange(count), places, [known[place] for place in places]):
+    for cost in np.interp(np.arange(turns * grid), places, [known[place] for place in places]):
         heapreplace(until, until[0] + float(cost))
     return max(until)
 

@@ -183,6 +183,20 @@ def test_the_longest_piece_decides_where_each_block_has_one(tmp_path: Path) -> N
     assert uneven.seconds == pytest.approx(even.seconds, rel=0.02)
 
 
+def test_who_is_done_first_takes_the_next_piece(tmp_path: Path) -> None:
+    """The 40 shortest of 120 pieces are taken by blocks that had short ones: the longest piece decides all the same."""
+    each_one, in_turn = (
+        forecast(
+            tmp_path,
+            f'kernel = "uneven"\ngrid = [{grid}]\nblock = [64]\n'
+            'args = { n = 120, shorter = 1, next = "i32[1] zeros", y = "f32[7680] zeros" }',
+        )
+        for grid in (120, 80)
+    )
+    assert each_one.model == in_turn.model == "simulation"
+    assert in_turn.seconds == pytest.approx(each_one.seconds, rel=0.1)
+
+
 @pytest.mark.parametrize(("kernel", "elements"), [("compacted", 64 * 80 * 81 // 2), ("last_sums", 64 * 80)])
 def test_a_counter_that_says_other_things_is_no_work_queue(kernel: str, elements: int, tmp_path: Path) -> None:
     """Places of results, and the ticket of the block that ends last, are left as they are."""
