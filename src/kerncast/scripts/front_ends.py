@@ -1,6 +1,6 @@
 """The compilers of kernels in Python that are here: each is told of the recorder before a script begins."""
 
-import re
+import ast
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,7 +10,6 @@ from kerncast.errors import InputError
 from kerncast.scripts.benchmarks import Benchmarks
 from kerncast.scripts.recorder import Recorder
 
-_IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _CURES = {
     "triton": "Install it: pip install 'kerncast[triton]'.",
     "torch": "Install it: pip install torch; its CPU build is enough.",
@@ -22,7 +21,7 @@ _WITHOUT_TORCH, _WITHOUT_TRITON = _PLAIN | {"triton"}, _PLAIN
 
 def install(text: str, recorder: Recorder, benchmarks: Benchmarks) -> None:
     """Make the recorder the GPU of all front ends that a script may use; raises InputError for one that is not here."""
-    named = set(_IMPORTS.findall(text))
+    named = _imported(text)
     for name, cure in _CURES.items():
         if name in named and find_spec(name) is None:
             raise InputError(f"the script imports {name}, which is not installed", cure=cure)
@@ -43,6 +42,17 @@ def install(text: str, recorder: Recorder, benchmarks: Benchmarks) -> None:
 
         activate(recorder, benchmarks)
         know_by_files()
+
+
+def _imported(text: str) -> set[str]:
+    """Return the packages that a script imports somewhere; none where it is no Python, as running it will tell."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    names = [each.name for node in nodes if isinstance(node, ast.Import) for each in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    return {name.partition(".")[0] for name in names}
 
 
 @contextmanager

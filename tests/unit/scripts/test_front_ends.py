@@ -109,8 +109,9 @@ def recorded(folder: Path, text: str) -> Recorded:
     return found
 
 
-def test_raw_kernels_of_cupy_run_on_arrays_of_numpy(tmp_path: Path) -> None:
-    (launch,) = load_launches(recorded(tmp_path, CUPY).recording)
+@pytest.mark.parametrize("imported", ["import cupy as cp", "import sys, cupy as cp", "import sys; import cupy as cp"])
+def test_raw_kernels_of_cupy_run_on_arrays_of_numpy(imported: str, tmp_path: Path) -> None:
+    (launch,) = load_launches(recorded(tmp_path, CUPY.replace("import cupy as cp", imported)).recording)
     assert (launch.kernel, launch.grid, launch.block) == ("axpy", (4, 1, 1), (256, 1, 1))
 
 
