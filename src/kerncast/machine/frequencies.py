@@ -263,6 +263,8 @@ _LIMIT_FLOOR = 0.2
 _RARE_COST = 100.0
 #: Rows of the program beyond which its solution takes more than about ten seconds.
 _MOST_ROWS = 1500
+#: Digits of the largest flow.
+_DIGITS = 6
 _RARE_BRANCHES = {"DIV", "CONV"}
 
 
@@ -344,7 +346,11 @@ class _Program:
                 self.costs[self.leaving[block][0]] += _RARE_COST
 
     def solve(self) -> Floats:
-        """Return the best flow along each edge; raises NotSolvedError, for a program that is too large too."""
+        """Return the best flow along each edge; raises NotSolvedError, for a program that is too large too.
+
+        Rounded to what the solver is good for: beyond, this machine's way to add products decides, and a simulation
+        that follows such digits ends at another time elsewhere.
+        """
         if len(self.rows) > _MOST_ROWS:
             raise NotSolvedError
         matrix = np.zeros((len(self.rows), len(self.costs)))
@@ -353,7 +359,8 @@ class _Program:
         right = np.array(self.right)
         scale = 1.0 / np.maximum(np.abs(right), 1.0)
         flows = solve_linear_program(np.array(self.costs), matrix * scale[:, None], right * scale)
-        return flows[: len(self.edges)]
+        largest = max(1.0, float(np.abs(flows).max()))
+        return np.round(flows[: len(self.edges)], _DIGITS - math.ceil(math.log10(largest)))
 
     def _sum(self, terms: tuple[tuple[int, int], ...]) -> dict[int, float]:
         row: Counter[int] = Counter()
