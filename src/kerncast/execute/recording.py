@@ -23,7 +23,6 @@ from kerncast.execute.setup.layout import Program, Turns
 from kerncast.execute.setup.state import Progress, Setting
 from kerncast.launch import NO_CLUSTER, blocks_of_clusters
 from kerncast.profiles import SECTOR_BYTES
-from kerncast.ptx import ControlFlowGraph
 from kerncast.ptx.tensor_layouts import PAIR
 from kerncast.traces import (
     INSTRUCTION_SHIFT,
@@ -375,10 +374,10 @@ def record_sm(executed: Executed, sms: int, blocks: int, most_events: int) -> SM
 #
 # Of blocks that run one after the other the first would take all, and of the warps of a block, too. Here the counter
 # stays as it is, and each warp that asks gets the numbers that fall to it where all warps of the grid that ask take
-# turns: so many of a block do as in the block of the sample that asked least. On a GPU who is done first asks first:
-# of the blocks at both ends of the grid and in its middle, those stand for the busiest SM that do nearest to what the
-# busiest block then does. What a piece costs is told by these blocks, and in between by its place in the queue.
-# Fails when: a piece's cost has nothing to do with its place.
+# turns. On a GPU who is done first asks first: of the blocks at both ends of the grid and in its middle, and of some in
+# between, those stand for the busiest SM that do nearest to what the busiest block then does. What a piece costs is
+# told by these blocks, and in between by its place in the queue. Fails when: a piece's cost has nothing to do with its
+# place; more blocks than a GPU holds at once take from a queue.
 
 
 def record_share(executed: Executed, sms: int, blocks: int, most_events: int) -> SMTrace | None:
@@ -386,38 +385,42 @@ def record_share(executed: Executed, sms: int, blocks: int, most_events: int) ->
 
     None where no counter tells whose turn it is, or says other things, too. Raises as ``record_sm``.
     """
-    grid, turns = executed.sampler.blocks, _turns(executed)
-    if not turns or executed.sampler.together > 1 or executed.setting.launch.cooperative:
+    if executed.sampler.together > 1 or executed.setting.launch.cooperative:
         return None
-    program = replace(executed.setting.linked, turns=turns)
-    lengths = np.array(executed.trace.cfg.lengths, np.int64)
+    grid, queue = executed.sampler.blocks, _Queue.of(executed)
+    if not queue.counters:
+        return None
 
     def at(middle: float) -> SMTrace:
-        return record_blocks(executed, chain_of(grid, sms, _of_each(sms, grid, blocks), middle), most_events, program)
+        places = chain_of(grid, sms, _of_each(sms, grid, blocks), middle)
+        return record_blocks(executed, places, most_events, queue.program)
 
     try:
+        queue = queue.asked_by(at(grid / 2))
         found = {middle: at(middle) for middle in (grid / 2, 0.0, float(grid))}
-        costs = _costs(found.values(), _blocks_with(turns, executed.trace.cfg), lengths)
-        if all(len(each) == 2 and each[0] < _PROLOGUE * each[1] for each in costs.values()):
+        pieces = [queue.pieces(trace.only(row)) for trace in found.values() for row in range(len(trace.block_ids))]
+        if all(len(each) == 2 and each[0] < _PROLOGUE * each[1] for each in pieces):
             return found[grid / 2]
-        wanted = _work_of_busiest(costs, grid) or execution_of(executed).work_of_busiest
+        wanted = queue.work_of_busiest(found.values()) or execution_of(executed).work_of_busiest
         for _ in range(_MORE_PLACES):
-            missing = {place: _work(trace, lengths) - wanted for place, trace in found.items()}
+            missing = {place: queue.work(trace) - wanted for place, trace in found.items()}
             if (between := _between(missing, _NEAR * wanted)) is None:
                 break
             found[between] = at(between)
     except (KernelFault, BudgetExceededError):
         return None
-    return min(found.values(), key=lambda trace: abs(_work(trace, lengths) - wanted))
+    best = min(found.values(), key=lambda trace: abs(queue.work(trace) - wanted))
+    return best if queue.work(best) <= _MOST_OF_MEAN * queue.mean else found[grid / 2]
 
 
 #: Blocks that do so nearly what the busiest one must are good enough; so often others are tried.
 _NEAR, _MORE_PLACES = 0.05, 3
-
-
-def _work(trace: SMTrace, lengths: Blocks) -> float:
-    """Return the instructions of a block, in the mean."""
-    return float(lengths[entered_blocks(trace.events)].sum()) / len(trace.block_ids)
+#: A block that does no more than this part of its work before it asks once takes a number for itself, not work.
+_PROLOGUE = 0.1
+#: A block that does more for having asked last, as one that sums up for all, does not stand for an SM's blocks.
+_MOST_OF_MEAN = 2.0
+#: Of more pieces a block, and of more in all, each is a small part of what a block does: the mean tells as much.
+_MANY_A_BLOCK, _MANY_PIECES = 64, 2**18
 
 
 def _between(missing: Mapping[float, float], near: float) -> float | None:
@@ -431,70 +434,97 @@ def _between(missing: Mapping[float, float], near: float) -> float | None:
     return None
 
 
-#: A block that does no more than this part of its work before it asks once takes a number for itself, and no more work.
-_PROLOGUE = 0.1
-#: Of more pieces a block, and of more in all, each is a small part of what a block does: the mean tells as much.
-_MANY_A_BLOCK, _MANY_PIECES = 64, 2**18
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """The counters of a launch from which warps of all blocks take numbers, and who does."""
 
+    executed: Executed
+    counters: Mapping[int, int]
+    """each atomic that counts, with the number of its counter; empty where they are too many"""
+    blocks: int
+    """blocks of the grid that ask"""
+    warps: int = 1
+    """warps of a block that ask, as bits"""
 
-def _blocks_with(numbers: Iterable[int], cfg: ControlFlowGraph) -> set[int]:
-    """Return the basic blocks that these instructions are in."""
-    starts = [block.start for block in cfg.blocks]
-    return {int(np.searchsorted(starts, number, "right")) - 1 for number in numbers}
+    @classmethod
+    def of(cls, executed: Executed) -> "_Queue":
+        """Return the queue of a launch; which warps ask is not known yet."""
+        counts, counters = executed.trace.counts, common_counters(executed.setting.linked)
+        asks = [place for place, number in enumerate(counts.accessing) if number in counters]
+        asking = (counts.requests[:, asks].sum(axis=1) > 0).astype(np.float64)
+        known = counters if len(set(counters.values())) <= MOST_TURNS else {}
+        return cls(executed, known, max(1, round(math.fsum(executed.sampler.weights() * asking))))
 
+    def asked_by(self, trace: SMTrace) -> "_Queue":
+        """Return it with the warps that ask in these blocks."""
+        found = (
+            warp for row in range(len(trace.chains) - 1) for warp in (row % trace.warps,) if self._asks(trace, row)
+        )
+        return replace(self, warps=sum(1 << warp for warp in set(found)) or 1)
 
-def _costs(traces: Iterable[SMTrace], asking: set[int], lengths: Blocks) -> dict[int, Sequence[float]]:
-    """Return the instructions of the pieces of blocks, by their numbers; ``asking`` are basic blocks that ask."""
-    return {
-        int(number): _pieces(trace.only(row), asking, lengths)
-        for trace in traces
-        for row, number in enumerate(trace.block_ids)
-    }
+    @property
+    def program(self) -> Program:
+        """The kernel's program with turns."""
+        turns = {number: Turns(counter, self.warps, self.blocks) for number, counter in self.counters.items()}
+        return replace(self.executed.setting.linked, turns=turns)
 
+    @property
+    def mean(self) -> float:
+        """Instructions of a block, in the mean of the sample."""
+        execution = execution_of(self.executed)
+        return execution.mean(execution.trace.issued)
 
-def _work_of_busiest(costs: Mapping[int, Sequence[float]], grid: int) -> float:
-    """Return the instructions of the busiest of blocks that take the next piece when they are done with one.
+    def work(self, trace: SMTrace) -> float:
+        """Return the instructions of a block of a trace, in the mean."""
+        return float(self._lengths[entered_blocks(trace.events)].sum()) / len(trace.block_ids)
 
-    ``costs`` are those of the pieces of some blocks. 0 where several warps of a block ask, or the pieces are many.
-    """
-    turns = max(map(len, costs.values()))
-    if not turns or turns > _MANY_A_BLOCK or turns * grid > _MANY_PIECES:
-        return 0.0
-    known: dict[int, float] = {}
-    for number, block in costs.items():
-        whole = [*block[:-2], sum(block[-2:])]  # a block that asks ahead asks in vain before its last piece ends
-        known |= {number + grid * turn: whole[turn] if turn < len(whole) else 0.0 for turn in range(turns)}
-    places = sorted(known)
-    until = [0.0] * grid
-    for cost in np.interp(np.arange(turns * grid), places, [known[place] for place in places]):
-        heapreplace(until, until[0] + float(cost))
-    return max(until)
+    def work_of_busiest(self, traces: Iterable[SMTrace]) -> float:
+        """Return the instructions of the busiest of blocks that take the next piece when they are done with one.
 
+        The traces tell what pieces cost. 0 where that is not known: several warps of a block ask, blocks work without
+        asking, or the pieces are many. Never less than the mean, where the whole grid has run.
+        """
+        single = {int(trace.block_ids[row]): trace.only(row) for trace in traces for row in range(len(trace.block_ids))}
+        costs = {number: self.pieces(block) for number, block in single.items()}
+        grid, turns = self.executed.sampler.blocks, max(map(len, costs.values()))
+        works_alone = any(not costs[n] and self.work(single[n]) > _PROLOGUE * self.mean for n in costs)
+        if not turns or works_alone or turns > _MANY_A_BLOCK or turns * grid > _MANY_PIECES:
+            return 0.0
+        known: dict[int, float] = {}
+        for number, block in costs.items():
+            whole = [*block[:-2], sum(block[-2:])]  # a block that asks ahead asks in vain before its last piece ends
+            known |= {number + grid * turn: whole[turn] if turn < len(whole) else 0.0 for turn in range(turns)}
+        places = sorted(known)
+        until = [0.0] * grid
+        for cost in np.interp(np.arange(turns * grid), places, [known[place] for place in places]):
+            heapreplace(until, until[0] + float(cost))
+        has_run = len(self.executed.trace.block_ids) == grid
+        return max(*until, self.mean if has_run else 0.0)
 
-def _pieces(block: SMTrace, asking: set[int], lengths: Blocks) -> Sequence[float]:
-    """Return the instructions of each piece of a block, in turn; none where not just one of its warps asks."""
-    entered = [entered_blocks(block.warp(warp)) for warp in range(block.warps)]
-    asks = [np.flatnonzero(np.isin(each, list(asking))) for each in entered]
-    (askers,) = np.nonzero([len(each) for each in asks])
-    if len(askers) != 1:
-        return ()
-    done = lengths[entered[askers[0]]]
-    pieces = np.add.reduceat(done, np.unique([0, *asks[askers[0]]]))
-    all_warps = sum(int(lengths[each].sum()) for each in entered)
-    return [float(each) * all_warps / done.sum() for each in pieces]
+    def pieces(self, block: SMTrace) -> Sequence[float]:
+        """Return the instructions of each piece of a block, in turn; none where not just one of its warps asks."""
+        entered = [entered_blocks(block.warp(warp)) for warp in range(block.warps)]
+        asks = [np.flatnonzero(np.isin(each, self._asking)) for each in entered]
+        (askers,) = np.nonzero([len(each) for each in asks])
+        if len(askers) != 1:
+            return ()
+        done = self._lengths[entered[askers[0]]]
+        pieces = np.add.reduceat(done, np.unique([0, *asks[askers[0]]]))
+        all_warps = sum(int(self._lengths[each].sum()) for each in entered)
+        return [float(each) * all_warps / done.sum() for each in pieces]
 
+    def _asks(self, trace: SMTrace, row: int) -> bool:
+        return bool(np.isin(entered_blocks(trace.warp(row)), self._asking).any())
 
-def _turns(executed: Executed) -> dict[int, Turns]:
-    """Return the atomics by which warps take numbers from a counter of the grid."""
-    trace = executed.trace
-    places = {number: place for place, number in enumerate(trace.counts.accessing)}
-    found: dict[int, Turns] = {}
-    counters = common_counters(executed.setting.linked)
-    for counter in set(counters.values()) & set(range(MOST_TURNS)):
-        numbers = [number for number, own in counters.items() if own == counter]
-        asked = trace.counts.requests[:, [places[number] for number in numbers]].sum(axis=1)
-        found |= dict.fromkeys(numbers, Turns(counter, max(1, int(asked.min()))))
-    return found
+    @property
+    def _asking(self) -> list[int]:
+        """The basic blocks in which warps ask."""
+        starts = [block.start for block in self.executed.trace.cfg.blocks]
+        return [int(np.searchsorted(starts, number, "right")) - 1 for number in self.counters]
+
+    @property
+    def _lengths(self) -> Blocks:
+        return np.array(self.executed.trace.cfg.lengths, np.int64)
 
 
 def execution_of(executed: Executed) -> Execution:

@@ -6,6 +6,7 @@ from math import prod
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import CompileError, MissingEvidenceError, Refusal
+from kerncast.forecast.asked import GPUsNoted
 from kerncast.forecast.compiled_launch import CompiledLaunch, Failure, Means, Source, compile_and_count
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, base_name, is_tuned_so
@@ -187,6 +188,18 @@ def observation_of(run: SourceRun, launch: int) -> Observation:
     """Return the run of a profile as a measured time of a launch, at the clock that the profiler counted."""
     gpu = run.gpu if run.clock_hz is None else run.gpu.at_clock(run.clock_hz)
     return Observation(gpu, run.seconds, launch, timing=run.timing, where=PROFILE)
+
+
+def at_measured_clocks(
+    gpus: GPUsNoted, subject: Launch | KernelProfile | TimedKernel, times: Sequence[Observation]
+) -> GPUsNoted:
+    """Return GPUs whose clock no load lowers where a time was measured at it: it ran at that clock under this load."""
+    run = subject.run if isinstance(subject, KernelProfile) else None
+    known = (*times, observation_of(run, subject.index)) if run else times
+    return [
+        (replace(gpu, clock_tensor_hz=None) if any(time.tells_clock(gpu) for time in known) else gpu, assumed)
+        for gpu, assumed in gpus
+    ]
 
 
 def _apart(own: SourceRun | None, nearest: Observation) -> tuple[Caveat, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import BudgetExceededError, InputError, Refusal
 from kerncast.forecast.asked import Forecast, GPUsNoted, Options
-from kerncast.forecast.cases import Choices, by_times, cases_of, launch_of, observation_of
+from kerncast.forecast.cases import Choices, at_measured_clocks, by_times, cases_of, launch_of, observation_of
 from kerncast.forecast.compiled_launch import Means, Progress, Source
 from kerncast.forecast.evidence import (
     Evidence,
@@ -36,7 +36,6 @@ from kerncast.models import (
     is_model_file,
     model_named,
 )
-from kerncast.observation import Observation
 from kerncast.occupancy import check_fits
 from kerncast.prediction import Prediction
 from kerncast.profiles import KernelProfile, Origin
@@ -90,9 +89,8 @@ def _asks_text(model: Model | None) -> bool:
 
 def _forecast_subject(subject: Subject, gpus: GPUsNoted, choices: Choices, timer: "_Timer", gathered: Gathered) -> None:
     """Forecast one launch on every GPU; what it takes of memory ends with it."""
-    options = timer.options
-    times = measured_of(options.measured, subject.index)
-    gpus = _at_measured_clocks(gpus, (*times, *_own_times(subject)))
+    options, times = timer.options, measured_of(timer.options.measured, subject.index)
+    gpus = at_measured_clocks(gpus, subject, times)
     cases = cases_of(subject, [gpu for gpu, _ in gpus], times, choices)
     for failure in cases.failures:
         gathered.fail(failure, subject.index, gpus)
@@ -108,20 +106,6 @@ def _forecast_subject(subject: Subject, gpus: GPUsNoted, choices: Choices, timer
         if isinstance(subject, Launch) and subject.count > 1:
             prediction = replace(prediction, count=subject.count)
         gathered.add(noted(prediction, before=assumed), case)
-
-
-def _own_times(subject: Subject) -> tuple[Observation, ...]:
-    """Return the run of a profile."""
-    run = subject.run if isinstance(subject, KernelProfile) else None
-    return (observation_of(run, subject.index),) if run else ()
-
-
-def _at_measured_clocks(gpus: GPUsNoted, times: Sequence[Observation]) -> GPUsNoted:
-    """Return GPUs whose clock no load lowers where a time was measured at it: it ran at that clock under this load."""
-    return [
-        (replace(gpu, clock_tensor_hz=None) if any(time.tells_clock(gpu) for time in times) else gpu, assumed)
-        for gpu, assumed in gpus
-    ]
 
 
 def _by_model_file(evidence: Evidence, gpus: GPUsNoted, options: Options, progress: Progress | None) -> Forecast:

@@ -108,7 +108,7 @@ def test_warps_get_the_numbers_of_their_turns() -> None:
     """Ticket k of lane l of warp w of 3 blocks of 2 warps: 1 + 4 (32 (w + 6 k) + l); the counter stays at 1."""
     setting = prepare(compiled(SOURCE, "takes"), launch(3, 64, n=4, next="i32[2] ones", y="i32[576]"), Budget())
     numbers = common_counters(setting.linked)
-    program = replace(setting.linked, turns={number: Turns(counter, 2) for number, counter in numbers.items()})
+    program = replace(setting.linked, turns={number: Turns(counter, 0b11, 3) for number, counter in numbers.items()})
     setting = replace(setting, linked=program, program=replace(program, addresses=setting.program.addresses))
     NativeEngine(setting).run_parts(np.array([2, 0, 1]))
     thread, turn = np.arange(192)[:, None], np.arange(3)

@@ -382,7 +382,7 @@ def _mangled(type_name: str) -> str:
 
 
 #: Counters of the grid from which a warp may take numbers in turn.
-MOST_TURNS = 4
+MOST_TURNS = 16
 #: State of one warp; its registers follow. Lanes are bits of a mask.
 WARP = np.dtype(
     [

@@ -111,7 +111,9 @@ class Turns:
     counter: int
     """which of the kernel's it is"""
     warps: int
-    """warps of a block that take"""
+    """warps of a block that take, as bits: the lowest of warp 0"""
+    blocks: int
+    """blocks of the grid that take"""
 
 
 @dataclass(frozen=True, slots=True)

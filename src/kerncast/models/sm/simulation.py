@@ -51,8 +51,7 @@ class Simulation(Model):
         from kerncast.models.sm.lower import doubts_of_code  # noqa: PLC0415  a forecast by counts does without
 
         found = simulated_launch(profile, gpu, execution, timing)
-        body = found.seconds
-        launch = launch_s(gpu, timing, body)
+        body, launch = found.seconds, launch_s(gpu, timing, found.seconds)
         doubts, estimated = doubts_of_code(execution, gpu.architecture)
         busiest = max(found.terms, key=lambda term: term.seconds)
         limiter = busiest.name if busiest.seconds >= _DECIDES * body else "latency"
@@ -76,7 +75,6 @@ class SimulatedLaunch:
     sm: SM
     simulated: Simulated
     cycles: float
-    """cycles of the whole launch"""
     seconds: float
     """time of the whole launch, at the clock that it leaves"""
     terms: tuple[Term, ...]
@@ -255,10 +253,8 @@ def with_warp_states(profile: KernelProfile, execution: Execution, gpu: GPU) -> 
 def warp_states(found: SimulatedLaunch, execution: Execution, gpu: GPU) -> WarpStates:
     """Return the cycles of the simulated blocks by state."""
     simulated = found.simulated
-    of_cycles = found.cycles / gpu.clock_hz
-    shares = (
-        (term.name, term.seconds / (found.seconds if term.name in OWN_CLOCK else of_cycles)) for term in found.terms
-    )
+    body = {each.name: found.seconds if each.name in OWN_CLOCK else found.cycles / gpu.clock_hz for each in found.terms}
+    resources = (ResourceTime(each.name, each.seconds / body[each.name]) for each in found.terms if each.seconds)
     return WarpStates(
         gpu=gpu.id,
         seconds=found.seconds + launch_overhead_s(Timing.PROFILER),
@@ -269,7 +265,7 @@ def warp_states(found: SimulatedLaunch, execution: Execution, gpu: GPU) -> WarpS
         issued=simulated.issued,
         states=tuple(_states(simulated.stalls.sum(axis=0))),
         lines=_lines(found, execution),
-        resources=tuple(sorted((ResourceTime(*each) for each in shares if each[1]), key=lambda each: -each.share)),
+        resources=tuple(sorted(resources, key=lambda each: -each.share)),
     )
 
 
@@ -290,5 +286,4 @@ def _lines(found: SimulatedLaunch, execution: Execution) -> tuple[LineStates, ..
 
 
 def _longest(cycles: Floats) -> tuple[StateCycles, ...]:
-    occurred = (each for each in _states(cycles) if each.warp_cycles)
-    return tuple(sorted(occurred, key=lambda each: -each.warp_cycles))
+    return tuple(sorted((each for each in _states(cycles) if each.warp_cycles), key=lambda each: -each.warp_cycles))

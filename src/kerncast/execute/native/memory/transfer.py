@@ -552,15 +552,13 @@ def _turn(o: Operation, number: int, step: Value) -> Value:
     """
     emit, block = o.emit, o.block
     turns = block.program.turns[number]
-    takers = turns.warps
+    takers = turns.warps.bit_count()
     slot = emit.at(field(emit, block.pointers.warp, WARP, "taken"), 8 * turns.counter)
     place, blocks = block.place_in_grid()
-    warp, warps = (
-        emit.cast("zext", get(emit, pointer, frame, name), "i64")
-        for pointer, frame, name in ((block.pointers.warp, WARP, "number"), (block.pointers.worker, WORKER, "warps"))
-    )
-    own = emit.add(emit.mul(place, takers), emit.binary("udiv", emit.mul(warp, takers), warps))
-    before = emit.add(own, emit.mul(emit.mul(blocks, takers), emit.load(slot, "i64")))
+    taking = emit.binary("udiv", emit.mul(place, turns.blocks), blocks)
+    below = emit.sub(emit.shl(integer("i32", 1), get(emit, block.pointers.warp, WARP, "number")), 1)
+    own = emit.add(emit.mul(taking, takers), emit.count_lanes(emit.and_(below, turns.warps)))
+    before = emit.add(own, emit.mul(emit.load(slot, "i64"), turns.blocks * takers))
     emit.increase(slot, emit.cast("zext", emit.compare("ne", block.executing, 0), "i64"))
     lanes = emit.splat(emit.mul(before, emit.count_lanes(block.executing)))
     lower = emit.and_(emit.splat(block.executing), each_lane(vector("i32"), [(1 << lane) - 1 for lane in range(LANES)]))
