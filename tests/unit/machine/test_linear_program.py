@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from kerncast.machine import frequencies
 from kerncast.machine.linear_program import NotSolvedError, solve_linear_program
 
 SMALL = st.integers(-4, 4)
@@ -43,3 +44,13 @@ def corner_value(costs: np.ndarray, matrix: np.ndarray, right: np.ndarray) -> fl
 def test_contradicting_rows_are_reported() -> None:
     with pytest.raises(NotSolvedError):
         solve_linear_program(np.ones(2), np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([1.0, 5.0]))
+
+
+@pytest.mark.parametrize("size", [1.0, 1413.0, 3e9])
+def test_frequencies_are_whole_where_the_solution_is(size: float) -> None:
+    """Digits beyond the solver's tolerance differ between processors, and the simulation would follow them."""
+    program = frequencies._Program.__new__(frequencies._Program)
+    program.edges, program.costs = [(0, 1), (0, 2)], [1.0, 2.0]
+    program.rows, program.right = [{0: 1.0, 1: 1.0}], [size]
+    assert solve_linear_program(np.array([1.0, 2.0]), np.ones((1, 2)), np.array([1.0]))[0] != 1.0
+    assert program.solve().tolist() == [size, 0.0]
