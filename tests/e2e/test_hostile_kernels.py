@@ -180,7 +180,7 @@ SIZES = [
     Attack("a buffer of 2**60 bytes", "ret;", "BudgetExceededError", "buffers need", x="u8[1152921504606846976] zeros"),
     Attack("a block that LLVM takes minutes for at once", many(2000, "lop3.b32 %rA, %rB, %r3, %rA, 0x5b;"),
            budget={"seconds": 300}, cpu_seconds=60),
-    Attack("a kernel too large to compile", many(9000, "lop3.b32 %rA, %rB, %r3, %rA, 0x5b;"), text="interpreted",
+    Attack("a kernel too large to compile", many(30_000, "lop3.b32 %rA, %rB, %r3, %rA, 0x5b;"), text="interpreted",
            budget={"seconds": 300}, cpu_seconds=60),
     Attack("registers that live across everything", "".join(f"mov.u32 %q{i}, %r1;" for i in range(20_000))
            + "".join(f"@%p1 bra M{i}; M{i}:" for i in range(2000))
