@@ -2,7 +2,7 @@
 
 Run it with a checkout of thunlp/TritonBench at 603e28a5, of which kernels and their harness are read, and no result::
 
-    python benchmarks/score_tritonbench.py --repository TritonBench --times times.csv --page docs/tritonbench.md
+    python benchmarks/score_tritonbench.py --repository TritonBench --times times.csv --rows rows.jsonl
 
 Each operator of the set G runs as a script of its own, confined. Those of the set T are PyTorch's own kernels.
 """
