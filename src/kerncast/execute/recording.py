@@ -46,6 +46,7 @@ from kerncast.traces import (
     Touches,
     entered_blocks,
     event_changes,
+    instructions_of_warps,
 )
 
 _EVENTS_PER_LOG, _SEGMENTS_PER_LOG = 2**21, 2**18
@@ -391,13 +392,19 @@ def record_share(executed: Executed, sms: int, blocks: int, most_events: int) ->
     if not queue.counters:
         return None
 
+    program = queue.program  # compiled once: programs are told apart by identity
+
     def at(middle: float) -> SMTrace:
         places = chain_of(grid, sms, _of_each(sms, grid, blocks), middle)
-        return record_blocks(executed, places, most_events, queue.program)
+        return record_blocks(executed, places, most_events, program)
 
     try:
-        queue = queue.asked_by(at(grid / 2))
-        found = {middle: at(middle) for middle in (grid / 2, 0.0, float(grid))}
+        first = at(grid / 2)
+        known = queue.asked_by(first)
+        if known.warps != queue.warps:
+            queue, program = known, known.program
+            first = at(grid / 2)
+        found = {grid / 2: first, 0.0: at(0.0), float(grid): at(float(grid))}
         pieces = [queue.pieces(trace.only(row)) for trace in found.values() for row in range(len(trace.block_ids))]
         if all(len(each) == 2 and each[0] < _PROLOGUE * each[1] for each in pieces):
             return found[grid / 2]
@@ -457,10 +464,8 @@ class _Queue:
 
     def asked_by(self, trace: SMTrace) -> "_Queue":
         """Return it with the warps that ask in these blocks."""
-        found = (
-            warp for row in range(len(trace.chains) - 1) for warp in (row % trace.warps,) if self._asks(trace, row)
-        )
-        return replace(self, warps=sum(1 << warp for warp in set(found)) or 1)
+        found = {row % trace.warps for row in range(len(trace.chains) - 1) if self._asks(trace, row)}
+        return replace(self, warps=sum(1 << warp for warp in found) or 1)
 
     @property
     def program(self) -> Program:
@@ -476,7 +481,7 @@ class _Queue:
 
     def work(self, trace: SMTrace) -> float:
         """Return the instructions of a block of a trace, in the mean."""
-        return float(self._lengths[entered_blocks(trace.events)].sum()) / len(trace.block_ids)
+        return float(instructions_of_warps(trace, self._lengths).sum()) / len(trace.block_ids)
 
     def work_of_busiest(self, traces: Iterable[SMTrace]) -> float:
         """Return the instructions of the busiest of blocks that take the next piece when they are done with one.
