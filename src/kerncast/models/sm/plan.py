@@ -15,7 +15,15 @@ from kerncast.occupancy import CacheGeometry, block_request_of, cache_geometry, 
 from kerncast.profiles import KernelProfile
 from kerncast.ptx import Immediate, Instruction
 from kerncast.ptx.tensor_layouts import COLUMNS
-from kerncast.traces import OBJECT_BITS, EventChange, EventChanges, Execution, SMTrace, entered_blocks, event_changes
+from kerncast.traces import (
+    OBJECT_BITS,
+    EventChange,
+    EventChanges,
+    Execution,
+    SMTrace,
+    event_changes,
+    instructions_of_warps,
+)
 
 #: Whole waves of an SM's blocks that are simulated, where that many are affordable. More of blocks that do little: they
 #: run in step at first, and by two waves copies were 6 % too long.
@@ -121,7 +129,7 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace, *othe
     ranks = (trace, *others)
     lengths = np.array(execution.trace.cfg.lengths, np.int64)
     traced = (
-        sum(float(lengths[entered_blocks(each.events)].sum()) for each in ranks) / len(ranks) / len(trace.block_ids)
+        sum(float(instructions_of_warps(each, lengths).sum()) for each in ranks) / len(ranks) / len(trace.block_ids)
     )
     if traced * min(plan.resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
         raise BudgetExceededError("one SM has too much work at once to be simulated")
