@@ -50,6 +50,8 @@ class CaveatKind(StrEnum):
     """What few blocks do may be missing from the counts."""
     STALE_READS = "stale-reads"
     """Blocks that did not run write what the executed ones read; subject: the buffers."""
+    TAKEN_IN_TURN = "taken-in-turn"
+    """Blocks take their work from a counter of all: each executed one got the numbers of its turn."""
     INTERPRETED = "interpreted"
     """A kernel was too large for the compiler of this CPU."""
     PRINTF_LEFT_OUT = "printf-left-out"

@@ -509,6 +509,8 @@ def _caveats(trace: Trace, launch: Launch) -> list[Caveat]:
     caveats = [Caveat.of(CaveatKind.SCALED_FROM_SAMPLE, executed=executed, blocks=launch.blocks)]
     if share > 1:
         caveats.append(Caveat.of(CaveatKind.RARE_BLOCKS_MISSED, rare=share))
+    if trace.in_turn:
+        caveats.append(Caveat(CaveatKind.TAKEN_IN_TURN))
     last = trace.footprints[-1]
     in_place = zip(trace.allocations, last.read, last.written, strict=True)
     names = ", ".join(allocation.name for allocation, read, written in in_place if read and written)

@@ -15,12 +15,10 @@ from kerncast.errors import BudgetExceededError, KernelFault, UnsupportedError
 from kerncast.execute.counting import touched
 from kerncast.execute.native import NativeEngine, TooLargeError
 from kerncast.execute.native.engine import Log, Worker
-from kerncast.execute.native.ir import MOST_TURNS
 from kerncast.execute.sampling.run import Executed
 from kerncast.execute.sampling.sample import nominal_seconds
 from kerncast.execute.setup.dataflow import common_counters, waiting_blocks
-from kerncast.execute.setup.layout import Program, Turns
-from kerncast.execute.setup.state import Progress, Setting
+from kerncast.execute.setup.state import Progress, Setting, Turns
 from kerncast.launch import NO_CLUSTER, blocks_of_clusters
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.ptx.tensor_layouts import PAIR
@@ -375,36 +373,28 @@ def record_sm(executed: Executed, sms: int, blocks: int, most_events: int) -> SM
 #
 # Of blocks that run one after the other the first would take all, and of the warps of a block, too. Here the counter
 # stays as it is, and each warp that asks gets the numbers that fall to it where all warps of the grid that ask take
-# turns. On a GPU who is done first asks first: of the blocks at both ends of the grid and in its middle, and of some in
-# between, those stand for the busiest SM that do nearest to what the busiest block then does. What a piece costs is
-# told by these blocks, and in between by its place in the queue. Fails when: a piece's cost has nothing to do with its
-# place; more blocks than a GPU holds at once take from a queue.
+# turns; counters that decide nothing move on. On a GPU who is done first asks first: of the blocks at both ends of the
+# grid and in its middle, and of some in between, those stand for the busiest SM that do nearest to what the busiest
+# block then does. What a piece costs is told by these blocks, and in between by its place in the queue. Fails when: a
+# piece's cost has nothing to do with its place; more blocks than a GPU holds at once take from a queue; the block that
+# ends last does more.
 
 
 def record_share(executed: Executed, sms: int, blocks: int, most_events: int) -> SMTrace | None:
     """Record so many of the blocks that one of ``sms`` SMs gets, each with its share of a queue.
 
-    None where no counter tells whose turn it is, or says other things, too. Raises as ``record_sm``.
+    None without a queue, and where its blocks cannot run so. Raises as ``record_sm``.
     """
-    if executed.sampler.together > 1 or executed.setting.launch.cooperative:
+    if not executed.counters.queues:
         return None
     grid, queue = executed.sampler.blocks, _Queue.of(executed)
-    if not queue.counters:
-        return None
-
-    program = queue.program  # compiled once: programs are told apart by identity
 
     def at(middle: float) -> SMTrace:
         places = chain_of(grid, sms, _of_each(sms, grid, blocks), middle)
-        return record_blocks(executed, places, most_events, program)
+        return record_blocks(executed, places, most_events, queue.turns)
 
     try:
-        first = at(grid / 2)
-        known = queue.asked_by(first)
-        if known.warps != queue.warps:
-            queue, program = known, known.program
-            first = at(grid / 2)
-        found = {grid / 2: first, 0.0: at(0.0), float(grid): at(float(grid))}
+        found = {place: at(place) for place in (grid / 2, 0.0, float(grid))}
         pieces = [queue.pieces(trace.only(row)) for trace in found.values() for row in range(len(trace.block_ids))]
         if all(len(each) == 2 and each[0] < _PROLOGUE * each[1] for each in pieces):
             return found[grid / 2]
@@ -416,16 +406,13 @@ def record_share(executed: Executed, sms: int, blocks: int, most_events: int) ->
             found[between] = at(between)
     except (KernelFault, BudgetExceededError):
         return None
-    best = min(found.values(), key=lambda trace: abs(queue.work(trace) - wanted))
-    return best if queue.work(best) <= _MOST_OF_MEAN * queue.mean else found[grid / 2]
+    return min(found.values(), key=lambda trace: abs(queue.work(trace) - wanted))
 
 
 #: Blocks that do so nearly what the busiest one must are good enough; so often others are tried.
 _NEAR, _MORE_PLACES = 0.05, 3
 #: A block that does no more than this part of its work before it asks once takes a number for itself, not work.
 _PROLOGUE = 0.1
-#: A block that does more for having asked last, as one that sums up for all, does not stand for an SM's blocks.
-_MOST_OF_MEAN = 2.0
 #: Of more pieces a block, and of more in all, each is a small part of what a block does: the mean tells as much.
 _MANY_A_BLOCK, _MANY_PIECES = 64, 2**18
 
@@ -443,35 +430,22 @@ def _between(missing: Mapping[float, float], near: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """The counters of a launch from which warps of all blocks take numbers, and who does."""
+    """The counters of a launch from which warps of all blocks take their work."""
 
     executed: Executed
-    counters: Mapping[int, int]
-    """each atomic that counts, with the number of its counter; empty where they are too many"""
-    blocks: int
-    """blocks of the grid that ask"""
-    warps: int = 1
-    """warps of a block that ask, as bits"""
+    turns: Mapping[int, Turns]
+    """who takes from each counter"""
 
     @classmethod
     def of(cls, executed: Executed) -> "_Queue":
-        """Return the queue of a launch; which warps ask is not known yet."""
-        counts, counters = executed.trace.counts, common_counters(executed.setting.linked)
-        asks = [place for place, number in enumerate(counts.accessing) if number in counters]
-        asking = (counts.requests[:, asks].sum(axis=1) > 0).astype(np.float64)
-        known = counters if len(set(counters.values())) <= MOST_TURNS else {}
-        return cls(executed, known, max(1, round(math.fsum(executed.sampler.weights() * asking))))
-
-    def asked_by(self, trace: SMTrace) -> "_Queue":
-        """Return it with the warps that ask in these blocks."""
-        found = {row % trace.warps for row in range(len(trace.chains) - 1) if self._asks(trace, row)}
-        return replace(self, warps=sum(1 << warp for warp in found) or 1)
-
-    @property
-    def program(self) -> Program:
-        """The kernel's program with turns."""
-        turns = {number: Turns(counter, self.warps, self.blocks) for number, counter in self.counters.items()}
-        return replace(self.executed.setting.linked, turns=turns)
+        """Return the queue of a launch that has one, with how many blocks of the grid take from each counter."""
+        counts, atomics = executed.trace.counts, common_counters(executed.setting.linked)
+        turns = dict[int, Turns]()
+        for counter, known in executed.counters.queue.items():
+            places = [place for place, number in enumerate(counts.accessing) if atomics.get(number) == counter]
+            asking = (counts.requests[:, places].sum(axis=1) > 0).astype(np.float64)
+            turns[counter] = replace(known, blocks=max(1, round(math.fsum(executed.sampler.weights() * asking))))
+        return cls(executed, turns)
 
     @property
     def mean(self) -> float:
@@ -487,7 +461,7 @@ class _Queue:
         """Return the instructions of the busiest of blocks that take the next piece when they are done with one.
 
         The traces tell what pieces cost. 0 where that is not known: several warps of a block ask, blocks work without
-        asking, or the pieces are many. Never less than the mean, where the whole grid has run.
+        asking, or the pieces are many. Never less than the mean, where all blocks have run or each had its share.
         """
         single = {int(trace.block_ids[row]): trace.only(row) for trace in traces for row in range(len(trace.block_ids))}
         costs = {number: self.pieces(block) for number, block in single.items()}
@@ -503,8 +477,8 @@ class _Queue:
         until = [0.0] * grid
         for cost in np.interp(np.arange(turns * grid), places, [known[place] for place in places]):
             heapreplace(until, until[0] + float(cost))
-        has_run = len(self.executed.trace.block_ids) == grid
-        return max(*until, self.mean if has_run else 0.0)
+        knows_mean = self.executed.trace.in_turn or len(self.executed.trace.block_ids) == grid
+        return max(*until, self.mean if knows_mean else 0.0)
 
     def pieces(self, block: SMTrace) -> Sequence[float]:
         """Return the instructions of each piece of a block, in turn; none where not just one of its warps asks."""
@@ -518,32 +492,52 @@ class _Queue:
         all_warps = sum(int(self._lengths[each].sum()) for each in entered)
         return [float(each) * all_warps / done.sum() for each in pieces]
 
-    def _asks(self, trace: SMTrace, row: int) -> bool:
-        return bool(np.isin(entered_blocks(trace.warp(row)), self._asking).any())
-
     @property
     def _asking(self) -> list[int]:
         """The basic blocks in which warps ask."""
         starts = [block.start for block in self.executed.trace.cfg.blocks]
-        return [int(np.searchsorted(starts, number, "right")) - 1 for number in self.counters]
+        atomics = common_counters(self.executed.setting.linked)
+        asking = [number for number, counter in atomics.items() if counter in self.turns]
+        return [int(np.searchsorted(starts, number, "right")) - 1 for number in asking]
 
     @property
     def _lengths(self) -> Blocks:
         return np.array(self.executed.trace.cfg.lengths, np.int64)
 
 
+def record_one(executed: Executed, number: int, most_events: int) -> SMTrace:
+    """Record one block of the grid: of one that does more where it asks a counter last, with what it does then.
+
+    Such a block sums up for all. What the sample has seen it do tells which it is. Raises as ``record_sm``.
+    """
+    block, counters = np.array([number], np.int64), executed.counters
+    alone = record_blocks(executed, block, most_events)
+    if not counters.decide_nothing:
+        return alone
+    turns = {
+        counter: replace(each, first=(each.blocks - 1 - number) * each.warps.bit_count())
+        for counter, each in counters.turns.items()
+    }
+    lengths = np.array(executed.trace.cfg.lengths, np.int64)
+    seen = int(executed.trace.issued[executed.trace.block_ids == number].sum())
+    last = record_blocks(executed, block, most_events, turns)
+    return min(alone, last, key=lambda trace: abs(int(instructions_of_warps(trace, lengths).sum()) - seen))
+
+
 def execution_of(executed: Executed) -> Execution:
     """Return the sample of a launch."""
-    return Execution(executed.trace, executed.sampler.weights(), executed.is_independent)
+    return Execution(executed.trace, executed.sampler.weights(), executed.is_independent, executed.counters.share_work)
 
 
-def record_blocks(executed: Executed, blocks: Blocks, most_events: int, program: Program | None = None) -> SMTrace:
-    """Record these blocks in their order, by ``program`` if it is given and else by theirs; raises as ``record_sm``."""
+def record_blocks(
+    executed: Executed, blocks: Blocks, most_events: int, turns: Mapping[int, Turns] | None = None
+) -> SMTrace:
+    """Record these blocks in their order, with ``turns`` or those of the sample; raises as ``record_sm``."""
     _check_length(executed)
     plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
     setting = executed.fresh()
-    if program is not None:
-        setting = replace(setting, linked=program, program=replace(program, addresses=setting.program.addresses))
+    if turns is not None:
+        setting = replace(setting, turns=turns)
     recorder = Recorder(setting, plan)
     if executed.sampler.together == 1:
         trace = trace_of(_recorded_alone(recorder, executed, blocks))
@@ -897,7 +891,7 @@ class LaunchRecorder:
     def block(self, number: int) -> SMTrace:
         """Record one block of the grid."""
         with _compilable():
-            return record_blocks(self.executed, np.array([number], np.int64), MOST_EVENTS)
+            return record_one(self.executed, number, MOST_EVENTS)
 
 
 @contextmanager

@@ -318,6 +318,10 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.STALE_READS: (
         "The executed blocks may read old values from {subject}, because other blocks that write there did not run."
     ),
+    CaveatKind.TAKEN_IN_TURN: (
+        "Blocks take their work from a counter that all share. As not all of them ran, each got the numbers of its"
+        " turn, as if all were equally fast."
+    ),
     CaveatKind.INTERPRETED: (
         "The kernel is too large to be compiled for this CPU, so it was interpreted, which is slow."
     ),

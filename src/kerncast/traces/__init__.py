@@ -39,6 +39,7 @@ from kerncast.traces.execution import (
     event_changes,
     instructions_of_warps,
     operation_of,
+    telling_accesses,
 )
 from kerncast.traces.machine_code import NO_MACHINE_CODE, MachineCode, MachineOperation
 
@@ -48,5 +49,5 @@ __all__ = [
     "PASSES_MASK", "PASSES_SHIFT", "SEGMENT", "TOLD_MASK", "TOLD_SHIFT", "Allocation", "BlockCounts", "Counts", "End",
     "EventChange", "EventChanges", "Execution", "Footprint", "FootprintCurve", "Kind", "MachineCode",
     "MachineOperation", "Operation", "Recorder", "Recording", "SMRecording", "SMTrace", "Touches", "Trace",
-    "entered_blocks", "event_changes", "instructions_of_warps", "operation_of",
+    "entered_blocks", "event_changes", "instructions_of_warps", "operation_of", "telling_accesses",
 ]  # fmt: skip

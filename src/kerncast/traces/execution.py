@@ -99,6 +99,20 @@ class BlockCounts:
     """[n] instructions that the busiest warp of the block issued"""
 
 
+def telling_accesses(function: Function) -> frozenset[int]:
+    """Return the instructions that tell a block of others: updates of memory whose result it reads, loads past L1."""
+    code = function.instructions
+    read = frozenset(register.name for ins in code for register in sources_of(ins))
+    telling = {Operation.ATOMIC, Operation.LOAD_UNCACHED}
+    return frozenset(
+        number
+        for number, ins in enumerate(code)
+        # Copies pass L1 for speed.
+        if ins.opcode.access is not None and ins.space in {"global", "generic"} and not ins.is_copy
+        if operation_of(ins, read) in telling
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """Counts per executed block of threads; the rows are in the order of ``block_ids``."""
@@ -119,16 +133,13 @@ class Trace:
     """caveats on the counts, such as that the cost of printf is left out"""
     printed: str = ""
     """output of printf in the blocks that ran, in the order of execution; at most 64 KiB"""
+    in_turn: bool = False
+    """whether each block got what falls to it of a queue, as not all of the blocks that take from it have run"""
 
     @property
     def sees_other_blocks(self) -> bool:
         """Whether a block reads what tells of others: an atomic's result, or global memory past L1."""
-        code = self.function.instructions
-        read = frozenset(register.name for ins in code for register in sources_of(ins))
-        telling = {Operation.ATOMIC, Operation.LOAD_UNCACHED}
-        accesses = (ins for ins in code if ins.opcode.access is not None and ins.space in {"global", "generic"})
-        accesses = (ins for ins in accesses if not ins.is_copy)  # these pass L1 for speed
-        return any(operation_of(ins, read) in telling for ins in accesses)
+        return bool(telling_accesses(self.function))
 
     @property
     def issued(self) -> Counts:
@@ -551,6 +562,8 @@ class Execution:
     """[n] blocks of the grid that each block of the sample stands for"""
     is_independent: bool
     """whether no block may read what another one writes"""
+    shares_work: bool | None = None
+    """whether blocks find their work by what others have done; None where that is not known"""
     sm: SMRecording | None = None
     """recorded blocks of one SM; None where no simulation is asked for"""
     machine: MachineCode = NO_MACHINE_CODE
@@ -567,20 +580,22 @@ class Execution:
 
         What blocks only write in one another's place changes values, not how much they do.
         """
+        if self.shares_work is not None:
+            return self.shares_work
         return not self.is_independent and self.trace.sees_other_blocks
 
     @property
     def takes_turns(self) -> bool:
-        """Whether blocks may find their work by what others have done, and some of the sample have done far more."""
+        """Whether blocks find their work by what others have done, or may do so and some have done far more."""
         issued = self.trace.issued
-        return self.may_share_work and bool(issued.max() > _FAR_MORE * self.mean(issued))
+        return self.shares_work or (self.may_share_work and bool(issued.max() > _FAR_MORE * self.mean(issued)))
 
     @property
     def work_of_busiest(self) -> float:
         """PTX instructions that the warps of the busiest block issue, where blocks take their work in turns.
 
         The mean of all, as who is done first takes more, and no less than a piece of work that one of them began with:
-        those of the sample that asked a queue least, or once more, have no other.
+        those of the sample that asked a queue least, or once more, have no other. Where all have more, the mean.
         """
         counts, code = self.trace.counts, self.trace.function.instructions
         taking = [place for place, number in enumerate(counts.accessing) if code[number].is_update]

@@ -9,8 +9,8 @@ from kerncast.execute.native import NativeEngine
 from kerncast.execute.sampling.sample import Budget
 from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.dataflow import blocks_are_independent, common_counters
-from kerncast.execute.setup.layout import Turns
 from kerncast.execute.setup.prepare import contents, prepare
+from kerncast.execute.setup.state import Turns
 from tests.helpers.execute_helpers import compiled, launch, run
 
 SOURCE = """
@@ -107,10 +107,7 @@ def test_which_atomics_count_for_the_whole_grid(kernel: str, expected: bool) -> 
 def test_warps_get_the_numbers_of_their_turns() -> None:
     """Ticket k of lane l of warp w of 3 blocks of 2 warps: 1 + 4 (32 (w + 6 k) + l); the counter stays at 1."""
     setting = prepare(compiled(SOURCE, "takes"), launch(3, 64, n=4, next="i32[2] ones", y="i32[576]"), Budget())
-    numbers = common_counters(setting.linked)
-    program = replace(setting.linked, turns={number: Turns(counter, 0b11, 3) for number, counter in numbers.items()})
-    setting = replace(setting, linked=program, program=replace(program, addresses=setting.program.addresses))
-    NativeEngine(setting).run_parts(np.array([2, 0, 1]))
+    NativeEngine(replace(setting, turns={0: Turns(0b11, 3)})).run_parts(np.array([2, 0, 1]))
     thread, turn = np.arange(192)[:, None], np.arange(3)
     expected = 1 + 4 * (32 * (thread // 32 + 6 * turn) + thread % 32)
     held = contents(setting)

@@ -48,6 +48,35 @@ extern "C" __global__ void bump(const int *x, int *y, int *z) {
     y[i] += x[i];
     z[i] = x[i];
 }
+// Each warp takes the next of n pieces.
+extern "C" __global__ void drain(int n, int *next, float *y) {
+    while (true) {
+        int i = 0;
+        if (threadIdx.x % 32 == 0) i = atomicAdd(next, 1);
+        i = __shfl_sync(~0u, i, 0);
+        if (i >= n) return;
+        float v = i;
+        for (int k = 0; k < 100; ++k) v = v * 1.5f + 2.0f;
+        y[i * 32 + threadIdx.x % 32] = v;
+    }
+}
+// Counters that are no queues: places of results, the ticket of the block that ends last, and a lock.
+extern "C" __global__ void collect(int n, int *next, float *y) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[atomicAdd(next, 1)] = i * 2.0f;
+}
+extern "C" __global__ void last(int n, int *next, float *y) {
+    y[blockIdx.x * blockDim.x + threadIdx.x] = threadIdx.x * 2.0f;
+    if (threadIdx.x == 0 && atomicAdd(next, 1) == gridDim.x - 1) y[0] = n;
+}
+extern "C" __global__ void lock(int n, int *next, volatile int *served, float *y) {
+    if (threadIdx.x == 0) {
+        const int ticket = atomicAdd(next, 1);
+        while (*served != ticket) {}
+        y[blockIdx.x] = n;
+        *served = ticket + 1;
+    }
+}
 """
 
 
@@ -265,6 +294,27 @@ def test_stale_memory_is_named_where_blocks_read_what_blocks_write() -> None:
     found = profile(compiled(SOURCE, "even"), apart, Budget(sample_seconds=0.001))
     assert found.caveats
     assert CaveatKind.STALE_READS not in kinds(found.caveats)
+
+
+@pytest.mark.parametrize(("sample_seconds", "is_whole"), [(0.2, False), (math.inf, True), (3.0, True)])
+def test_blocks_of_a_sample_take_no_more_from_a_queue_than_their_turn(sample_seconds: float, is_whole: bool) -> None:
+    """Before, the eight blocks that ran first took the work of all 400, and stood for 50 each."""
+    where = launch(400, 128, n=48000, next="i32[1]", y="f32[1536000]")
+    found = profile(compiled(SOURCE, "drain"), where, Budget(sample_seconds=sample_seconds))
+    assert found.sampling is not None
+    assert found.sampling.is_whole_grid is is_whole
+    assert (CaveatKind.TAKEN_IN_TURN in kinds(found.caveats)) is not is_whole
+    assert found.counts[FP32_FLOPS].value == pytest.approx(48000 * 32 * 200, rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["collect", "last", "lock"])
+def test_other_counters_than_those_of_queues_move_on(kernel: str) -> None:
+    served = {"served": "i32[1]"} if kernel == "lock" else {}
+    where = launch(20000, 64, n=1280000, next="i32[1]", **served, y="f32[1280000]")
+    trace = execute(compiled(SOURCE, kernel), where, Budget(sample_seconds=0.05))[0]
+    assert len(trace.block_ids) < 20000
+    assert not trace.in_turn
+    assert trace.memory["next"][0] == len(trace.block_ids) * (64 if kernel == "collect" else 1)
 
 
 def test_launches_of_a_file_share_no_memory(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -118,6 +118,7 @@ class Run:
         self.is_over: Callable[[], bool] = lambda: False
         """tells that nobody waits for the launch any more"""
         self.goes_on = setting.goes_on
+        self.turns = setting.turns
         self.runs_here = False
         """whether a single worker runs on the calling thread, whose stack has room for its frames"""
         self._counters = [np.zeros((0, compiled.counters.bytes // 8), np.int64)]
@@ -277,6 +278,9 @@ class Worker:
         }  # fmt: skip
         for name, value in values.items():
             self.state[name] = value
+        for counter, turns in run.turns.items():
+            for name, number in asdict(turns).items():
+                self.state[f"turn_{name}"][counter] = number
         self._windows = self._memory(16 * len(run.remarks))
         self.state["windows"] = self._windows.ctypes.data
         self.see_allocations(run)
@@ -505,6 +509,12 @@ class NativeEngine:
     def printed(self) -> str:
         """Text that the kernel printed."""
         return self.launch_run.console.text
+
+    @property
+    def asked(self) -> list[int]:
+        """Warps that have asked each counter of the whole grid so far, of any block, as bits."""
+        found: list[int] = np.bitwise_or.reduce([worker.state["asked"] for worker in self.launch_run.workers]).tolist()
+        return found
 
     def check_room(self, blocks: int) -> None:
         """Raise BudgetExceededError if the counts of so many blocks take too much memory."""

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kerncast.execute.setup.dataflow import MOST_COUNTERS
+
 LANES = 32
 _FLOATS = {"half", "float", "double"}
 
@@ -381,8 +383,6 @@ def _mangled(type_name: str) -> str:
 # Each is a NumPy structure; generated code reads its fields at the offsets that NumPy gives.
 
 
-#: Counters of the grid from which a warp may take numbers in turn.
-MOST_TURNS = 16
 #: State of one warp; its registers follow. Lanes are bits of a mask.
 WARP = np.dtype(
     [
@@ -415,7 +415,7 @@ WARP = np.dtype(
         ("mark", "i8"),  # instructions issued when the loop was entered in which it asks
         ("mark_events", "i8"),  # events recorded then
         ("issued", "i8"),  # instructions since the block began
-        ("taken", "i8", MOST_TURNS),  # numbers taken so far by each of the program's turns
+        ("taken", "i8", MOST_COUNTERS),  # numbers taken so far from each counter of the grid
         ("private", "u8"),  # memory of the warp's threads, one after the other
         ("shared", "u8"),  # shared memory of the block
         ("counters", "u8"),  # counters of the block
@@ -515,6 +515,14 @@ WORKER = np.dtype(
         ("segments", "u8"),
         ("segment_count", "i8"),
         ("segment_limit", "i8"),
+        (
+            "turn_blocks",
+            "i8",
+            MOST_COUNTERS,
+        ),  # blocks that take a counter's numbers in turn; 0: who asks first has them
+        ("turn_first", "i8", MOST_COUNTERS),  # turns that others have had before
+        ("turn_warps", "u4", MOST_COUNTERS),  # warps of a block that take, as bits
+        ("asked", "u4", MOST_COUNTERS),  # warps that have asked so far, of any block, as bits
         ("patience", "i8"),  # turns of warps until the worker reports to Python
         ("stop", "u4"),  # not 0: end as soon as possible; set from another thread
     ],

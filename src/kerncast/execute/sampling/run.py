@@ -1,21 +1,46 @@
 """Run a sample of a launch's blocks, or all of them."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
-from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedError
+from kerncast.errors import BudgetExceededError, KernelFault, MachineLimitError, UnsupportedError
 from kerncast.execute.counting import Sums
 from kerncast.execute.sampling.sample import Budget, Sampler, nominal_seconds
 from kerncast.execute.setup.arena import Touched
-from kerncast.execute.setup.dataflow import blocks_are_independent
-from kerncast.execute.setup.prepare import contents, linked_program, prepare
-from kerncast.execute.setup.state import Engine, Progress, Setting
+from kerncast.execute.setup.dataflow import blocks_are_independent, common_counters
+from kerncast.execute.setup.prepare import contents, linked_program, prepare, program_of
+from kerncast.execute.setup.state import Engine, Progress, Setting, Turns
 from kerncast.launch import NO_CLUSTER, Launch
-from kerncast.traces import BlockCounts, Footprint, Trace
+from kerncast.traces import BlockCounts, Footprint, Trace, telling_accesses
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Counters in global memory that tell warps how many came before them, of all blocks."""
+
+    turns: Mapping[int, Turns] = field(default_factory=dict)
+    """who asks each of them; empty where that is not known"""
+    queues: frozenset[int] = frozenset()
+    """those from which blocks take their work"""
+    decide_nothing: bool = False
+    """whether their numbers change nothing of what two blocks do, and nothing else tells of other blocks"""
+    is_affordable: bool = True
+    """whether the whole grid can be run, by what these two do where all take turns"""
+
+    @property
+    def queue(self) -> Mapping[int, Turns]:
+        """Who takes work from each queue."""
+        return {counter: each for counter, each in self.turns.items() if counter in self.queues}
+
+    @property
+    def share_work(self) -> bool | None:
+        """Whether blocks find their work by what others have done; None where that is not known."""
+        return True if self.queues else False if self.decide_nothing else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +53,8 @@ class Executed:
     sampler: Sampler
     is_independent: bool
     """whether no block may read what another one writes, so that blocks can run again on the same memory"""
+    counters: "Counters"
+    """counters of the whole grid, and what their numbers decide"""
 
     @property
     def nominal_seconds(self) -> float:
@@ -38,7 +65,7 @@ class Executed:
         """Return a setting in which blocks can run as if none had run before, with nothing touched."""
         setting = self.setting
         if not self.is_independent:
-            return prepare(self.kernel, setting.launch, setting.budget)
+            return replace(prepare(self.kernel, setting.launch, setting.budget), turns=setting.turns)
         return replace(setting, touched=Touched(setting.arena, setting.touched.nbytes))
 
 
@@ -59,12 +86,13 @@ _MOST_BLOCKS = 2**17
 class Portions:
     """The blocks that have run so far."""
 
-    def __init__(self, engine: Engine, setting: Setting, progress: Progress | None) -> None:
+    def __init__(self, engine: Engine, setting: Setting, progress: Progress | None, *, is_whole: bool = False) -> None:
         self.sampler = Sampler(setting.launch.grid, setting.launch.cluster or NO_CLUSTER)
         self.footprints: list[Footprint] = []
         self._engine = engine
         self._setting = setting
         self._budget = setting.budget
+        self._is_whole = is_whole or setting.budget.is_whole_grid
         self._progress = progress
 
     def run(self) -> None:
@@ -73,7 +101,7 @@ class Portions:
             self._engine.check_room(self.sampler.blocks)
             self._run(self.sampler.extend(self.sampler.blocks), self.sampler.blocks)
             return
-        if self._budget.is_whole_grid:
+        if self._is_whole:
             self._engine.check_room(self.sampler.blocks)
         self._run(self.sampler.pilot(), len(self.sampler.chosen))
         looked_at, (wanted, most) = len(self.sampler.chosen), self._plan()
@@ -90,7 +118,7 @@ class Portions:
     def _plan(self) -> tuple[int, int]:
         """Return how many blocks are to have run in the end, and the most in a portion, by what is known so far."""
         done, grid, budget = len(self.sampler.chosen), self.sampler.blocks, self._budget
-        if done == grid or budget.is_whole_grid:
+        if done == grid or self._is_whole:
             return grid, grid
         counts = self._engine.counts()
         costs = self._engine.slowness * nominal_seconds(counts, self._setting.program.cfg.lengths)
@@ -162,7 +190,8 @@ def run_launch(
     """Execute as ``execute`` does, and keep what is needed to run further blocks."""
     try:
         _check_parameters(kernel)
-        return _run(kernel, prepare(kernel, launch, budget or Budget()), progress, engine)
+        counters = _counters_of(kernel, launch, budget or Budget()) if engine == "native" else Counters()
+        return _run(kernel, prepare(kernel, launch, budget or Budget()), progress, engine, counters)
     except BudgetExceededError as refusal:
         if refusal.where is not None:
             raise
@@ -172,10 +201,26 @@ def run_launch(
         raise MachineLimitError("the launch needs more memory than is free", where=launch.label, cure=cure) from None
 
 
-def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, engine: EngineName) -> Executed:
+def _run(
+    kernel: CompiledKernel, setting: Setting, progress: Progress | None, engine: EngineName, counters: Counters
+) -> Executed:
+    if counters.queues and not counters.is_affordable:
+        try:
+            found = _executed(kernel, replace(setting, turns=counters.queue), progress, engine)
+        except KernelFault:  # it is no queue: who asks first has what the counter says
+            counters, setting = Counters(), prepare(kernel, setting.launch, setting.budget)
+        else:
+            return replace(found, counters=counters)
+    found = _executed(kernel, setting, progress, engine, is_whole=bool(counters.queues))
+    return replace(found, counters=counters)
+
+
+def _executed(
+    kernel: CompiledKernel, setting: Setting, progress: Progress | None, engine: EngineName, *, is_whole: bool = False
+) -> Executed:
     is_late = engine == "late"
     runner, doubts = _fast_engine(setting) if engine == "native" else (_plain_engine(setting, is_late=is_late), ())
-    portions = Portions(runner, setting, progress)
+    portions = Portions(runner, setting, progress, is_whole=is_whole)
     portions.run()
     trace = Trace(
         function=setting.program.function,
@@ -187,9 +232,10 @@ def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, en
         memory=contents(setting),
         remarks=(*doubts, *setting.remarks, *runner.remarks),
         printed=runner.printed,
+        in_turn=bool(setting.turns),
     )
     independent = blocks_are_independent(setting.program, setting.buffers)
-    return Executed(kernel, setting, trace, portions.sampler, independent)
+    return Executed(kernel, setting, trace, portions.sampler, independent, Counters())
 
 
 def _check_parameters(kernel: CompiledKernel) -> None:
@@ -213,3 +259,79 @@ def _plain_engine(setting: Setting, *, is_late: bool = False) -> Engine:
     from kerncast.execute.reference import ReferenceEngine  # noqa: PLC0415  few launches need it
 
     return ReferenceEngine(setting, is_late=is_late)
+
+
+# Queues: blocks that take their work from a counter in global memory, which moves on with each piece.
+#
+# Of a sample the first blocks would take what is meant for the whole grid. Where the grid is too much to be run, each
+# warp that asks gets the numbers that fall to it where all take turns, and the counter stays as it is.
+
+
+#: Turns after which nothing is left in any queue.
+_FAR_BEYOND = 2**24
+#: Blocks do less than this part of their work where nothing is left in their queue; all of it where it is none.
+_LESS = 0.95
+#: Loop iterations for a block that finds nothing, beyond those of one that does.
+_MORE_STEPS = 100_000
+
+
+def _counters_of(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Counters:
+    """Return the counters of a launch; queues are those by which two blocks do less when many had their turns.
+
+    Fails when: places of results lie out of bounds by then, so that nothing is known of their counter; other warps ask
+    in other blocks.
+    """
+    from kerncast.execute.native import TooLargeError  # noqa: PLC0415  LLVM takes time to load
+
+    program = program_of(kernel, launch)
+    atomics = common_counters(program)
+    if launch.cooperative or launch.blocks == 1 or not atomics:
+        return Counters()
+    setting = prepare(kernel, launch, budget)
+    if setting.launch.cluster_blocks > 1:
+        return Counters()
+    all_warps = Turns((1 << launch.warps_per_block) - 1, launch.blocks)
+    try:
+        asked = _trial(setting, dict.fromkeys(atomics.values(), all_warps)).asked
+        turns = {counter: replace(all_warps, warps=warps) for counter, warps in enumerate(asked) if warps}
+        share = _trial(setting, turns)
+    except (KernelFault, BudgetExceededError, TooLargeError):
+        return Counters()
+    left = {counter: _left(setting, turns, counter, share) for counter in turns}
+    queues = frozenset(counter for counter, part in left.items() if part is not None and part < _LESS)
+    is_known = left.keys() == set(atomics.values()) and None not in left.values()
+    decide_nothing = is_known and not queues and telling_accesses(program.function) <= atomics.keys()
+    return Counters(turns, queues, decide_nothing, share.seconds * launch.blocks <= budget.sample_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What two blocks of a grid do, the first one and that in the middle."""
+
+    seconds: float
+    """nominal seconds, in the mean"""
+    steps: int
+    """basic blocks that their warps enter"""
+    asked: list[int]
+    """warps that ask each counter of the whole grid, as bits"""
+
+
+def _left(setting: Setting, turns: Mapping[int, Turns], counter: int, share: _Trial) -> float | None:
+    """Return the part of their share that two blocks do when a counter is far beyond; None where they fail then."""
+    shorter = replace(setting, budget=replace(setting.budget, block_steps=_MORE_STEPS + share.steps))
+    try:
+        rest = _trial(shorter, {**turns, counter: replace(turns[counter], first=_FAR_BEYOND)})
+    except (KernelFault, BudgetExceededError):
+        return None
+    return rest.seconds / share.seconds
+
+
+def _trial(setting: Setting, turns: Mapping[int, Turns]) -> _Trial:
+    from kerncast.execute.native import NativeEngine  # noqa: PLC0415  LLVM takes time to load
+
+    engine = NativeEngine(replace(setting, turns=turns))
+    # Not the last one, which may do what is left to the block that asks last.
+    engine.run([0] if setting.launch.blocks < 3 else [0, (setting.launch.blocks - 1) // 2], None)
+    counts = engine.counts()
+    seconds = nominal_seconds(counts, setting.program.cfg.lengths).mean()
+    return _Trial(float(seconds), int(counts.block_warps.sum()), engine.asked)

@@ -67,10 +67,12 @@ def _may_wait(load: Instruction, body: tuple[Instruction, ...]) -> bool:
 _DOES_MORE = frozenset({Flow.CALL, Flow.TRAP, Flow.BREAKPOINT})
 
 
-def common_counters(program: Program) -> dict[int, int]:
+@remembered(64)
+def common_counters(program: Program) -> Mapping[int, int]:
     """Return the atomics that add the same number to the same place of global memory wherever they run.
 
     Those whose result something reads, each with the number of its place: they tell a thread how many came before it.
+    None where the places are more than MOST_COUNTERS.
     """
     code, made = program.function.instructions, _common_registers(program)
     found: dict[int, str] = {}
@@ -80,9 +82,11 @@ def common_counters(program: Program) -> dict[int, int]:
         if is_counting and is_read and ins.space in _GLOBAL and _is_common(ins, program, made):
             found[number] = _made_from(ins.operands[1], made)
     places = sorted(set(found.values()))
-    return {number: places.index(place) for number, place in found.items()}
+    return {number: places.index(place) for number, place in found.items()} if len(places) <= MOST_COUNTERS else {}
 
 
+#: Counters of the grid of which a warp remembers how many numbers it has taken.
+MOST_COUNTERS = 16
 _WHOLE_NUMBERS = frozenset({"u32", "s32", "u64", "s64", "b32", "b64"})
 
 

@@ -1,7 +1,7 @@
 """Places of a kernel's variables: kernel parameters, shared memory, thread-private memory."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,18 +105,6 @@ _CODE_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """A counter of the whole grid from which warps take numbers in turn."""
-
-    counter: int
-    """which of the kernel's it is"""
-    warps: int
-    """warps of a block that take, as bits: the lowest of warp 0"""
-    blocks: int
-    """blocks of the grid that take"""
-
-
-@dataclass(frozen=True, slots=True)
 class Program:
     """A kernel ready to run: calls inlined, control flow known, variables placed."""
 
@@ -148,9 +136,6 @@ class Program:
     """whether it may reach shared memory of other blocks of its cluster, so that addresses tell which block's it is"""
     target: str
     """architecture that the PTX was written for, such as sm_90a"""
-    turns: Mapping[int, "Turns"] = field(default_factory=dict)
-    """atomics by which warps take numbers from a counter of the whole grid, where each warp is to get those that fall
-    to it when all take in turn"""
 
     def address_of(self, name: str) -> int:
         """Return the address of a variable in its own state space."""

@@ -1,8 +1,8 @@
 """The input and the output of an engine."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -54,6 +54,18 @@ def is_switched(ins: Instruction) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """Who takes numbers from a counter of the whole grid: all in turn, whoever runs first."""
+
+    warps: int
+    """warps of a block that take, as bits: the lowest of warp 0"""
+    blocks: int
+    """blocks of the grid that take"""
+    first: int = 0
+    """turns that others have had before"""
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """A launch that is ready to run."""
 
@@ -73,6 +85,8 @@ class Setting:
     """caveats on variables that the host would set"""
     goes_on: bool = False
     """whether an access outside all buffers goes on where memory is mapped, as on a GPU; it is noted"""
+    turns: Mapping[int, Turns] = field(default_factory=dict)
+    """counters of the whole grid that stay as they are while all take in turn; of others who asks first has it"""
 
 
 class Engine(Protocol):

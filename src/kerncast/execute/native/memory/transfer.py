@@ -49,6 +49,7 @@ from kerncast.execute.native.memory.banks import (
     count_wavefronts,
 )
 from kerncast.execute.setup.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from kerncast.execute.setup.dataflow import common_counters
 from kerncast.ptx import MATRIX_ROW_BYTES, TYPE_BITS, Address, Operand, Register, Symbol, Vector, opcode_of
 from kerncast.ptx.tensor_layouts import SHORT_NUMBERS
 
@@ -531,39 +532,59 @@ def update(o: Operation, number: int, counters: Value, operation: traces.Operati
     address = address_of(o, target)
     kind = f"b{TYPE_BITS[o.type]}"
     given = [[o.block.source(element, kind) for element in elements] for elements in lists[position + 1 :]]
-    takes = number in o.block.program.turns
-    stage(o.block, [integer(given[0][0].type, 0)] if takes else [put_together(o, values) for values in given])
+    counter = common_counters(o.block.program).get(number) if position else None
+    turn = None if counter is None else _turn(o, counter, given[0][0])
+    stage(o.block, [turn.added] if turn else [put_together(o, values) for values in given])
     name = updater(o.emit.unit, what, space_of(o, target), operation)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     o.emit.call_void(name, *pointers, counters, integer("i32", number), o.block.executing, address)
     if position:
         merged = field(o.emit, o.block.pointers.worker, WORKER, "merged")
         found = taken_apart(o, merged, TYPE_BITS[o.type] // 8, what.count)
-        if takes:
-            found = [o.emit.add(found[0], _turn(o, number, given[0][0]))]
+        if turn:
+            found = [o.emit.add(found[0], turn.beyond)]
         for each, value in zip(lists[0], found, strict=True):
             o.block.write(each, value, signed=o.is_signed)
 
 
-def _turn(o: Operation, number: int, step: Value) -> Value:
-    """Return how far a counter of the grid is beyond its value in memory when a warp's next turn comes.
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a counter of the grid says where warps take its numbers in turn."""
 
-    s (n (w + W k) + l) for a step s, n lanes of which l come before, and the turn k of warp w of the W that take.
+    added: Value
+    """what is added to it in memory: nothing where they do"""
+    beyond: Value
+    """how far it is beyond its value in memory: not at all where they do not"""
+
+
+def _turn(o: Operation, counter: int, step: Value) -> _Turn:
+    """Return what a counter of the grid says when a warp's next turn comes.
+
+    s (n (f + w + W k) + l) for a step s, n lanes of which l come before, f turns that others had, and the turn k of
+    warp w of the W that take.
     """
-    emit, block = o.emit, o.block
-    turns = block.program.turns[number]
-    takers = turns.warps.bit_count()
-    slot = emit.at(field(emit, block.pointers.warp, WARP, "taken"), 8 * turns.counter)
-    place, blocks = block.place_in_grid()
-    taking = emit.binary("udiv", emit.mul(place, turns.blocks), blocks)
-    below = emit.sub(emit.shl(integer("i32", 1), get(emit, block.pointers.warp, WARP, "number")), 1)
-    own = emit.add(emit.mul(taking, takers), emit.count_lanes(emit.and_(below, turns.warps)))
-    before = emit.add(own, emit.mul(emit.load(slot, "i64"), turns.blocks * takers))
-    emit.increase(slot, emit.cast("zext", emit.compare("ne", block.executing, 0), "i64"))
+    emit, block, worker = o.emit, o.block, o.block.pointers.worker
+    places = {name: emit.at(field(emit, worker, WORKER, f"turn_{name}"), 8 * counter) for name in ("blocks", "first")}
+    blocks, first = (emit.load(place, "i64") for place in places.values())
+    warps = emit.load(emit.at(field(emit, worker, WORKER, "turn_warps"), 4 * counter), "i32")
+    takers = emit.count_lanes(warps)
+    slot = emit.at(field(emit, block.pointers.warp, WARP, "taken"), 8 * counter)
+    place, grid = block.place_in_grid()
+    taking = emit.binary("udiv", emit.mul(place, blocks), grid)
+    itself = emit.shl(integer("i32", 1), get(emit, block.pointers.warp, WARP, "number"))
+    rank = emit.count_lanes(emit.and_(emit.sub(itself, 1), warps))
+    own = emit.add(emit.mul(taking, takers), emit.add(rank, first))
+    before = emit.add(own, emit.mul(emit.load(slot, "i64"), emit.mul(blocks, takers)))
+    asks = emit.compare("ne", block.executing, 0)
+    emit.increase(slot, emit.cast("zext", asks, "i64"))
+    asked = emit.at(field(emit, worker, WORKER, "asked"), 4 * counter)
+    emit.store(emit.or_(emit.load(asked, "i32"), emit.select(asks, itself, integer("i32", 0))), asked)
     lanes = emit.splat(emit.mul(before, emit.count_lanes(block.executing)))
     lower = emit.and_(emit.splat(block.executing), each_lane(vector("i32"), [(1 << lane) - 1 for lane in range(LANES)]))
     count = emit.add(lanes, emit.cast("zext", emit.intrinsic("ctpop", lower), "i64"))
-    return emit.mul(emit.resize(count, element(step.type)), step)
+    beyond, nothing = emit.mul(emit.resize(count, element(step.type)), step), integer(step.type, 0)
+    in_turn = emit.compare("ne", blocks, 0)
+    return _Turn(emit.select(in_turn, nothing, step), emit.select(in_turn, beyond, nothing))
 
 
 def address_of(o: Operation, operand: Address) -> Value:
