@@ -15,7 +15,7 @@ from kerncast.errors import BudgetExceededError, KernelFault, UnsupportedError
 from kerncast.execute.counting import touched
 from kerncast.execute.native import NativeEngine, TooLargeError
 from kerncast.execute.native.engine import Log, Worker
-from kerncast.execute.sampling.run import Executed
+from kerncast.execute.sampling.run import Executed, asking_blocks
 from kerncast.execute.sampling.sample import nominal_seconds
 from kerncast.execute.setup.dataflow import common_counters, waiting_blocks
 from kerncast.execute.setup.state import Progress, Setting, Turns
@@ -385,7 +385,7 @@ def record_share(executed: Executed, sms: int, blocks: int, most_events: int) ->
 
     None without a queue, and where its blocks cannot run so. Raises as ``record_sm``.
     """
-    if not executed.counters.queues:
+    if not executed.counters.share_work:
         return None
     grid, queue = executed.sampler.blocks, _Queue.of(executed)
 
@@ -439,13 +439,9 @@ class _Queue:
     @classmethod
     def of(cls, executed: Executed) -> "_Queue":
         """Return the queue of a launch that has one, with how many blocks of the grid take from each counter."""
-        counts, atomics = executed.trace.counts, common_counters(executed.setting.linked)
-        turns = dict[int, Turns]()
-        for counter, known in executed.counters.queue.items():
-            places = [place for place, number in enumerate(counts.accessing) if atomics.get(number) == counter]
-            asking = (counts.requests[:, places].sum(axis=1) > 0).astype(np.float64)
-            turns[counter] = replace(known, blocks=max(1, round(math.fsum(executed.sampler.weights() * asking))))
-        return cls(executed, turns)
+        counters = executed.counters
+        turns = counters.of(counters.queues | counters.numbers)
+        return cls(executed, {c: replace(each, blocks=asking_blocks(executed, c)) for c, each in turns.items()})
 
     @property
     def mean(self) -> float:
@@ -511,17 +507,23 @@ def record_one(executed: Executed, number: int, most_events: int) -> SMTrace:
     Such a block sums up for all. What the sample has seen it do tells which it is. Raises as ``record_sm``.
     """
     block, counters = np.array([number], np.int64), executed.counters
+    lengths = np.array(executed.trace.cfg.lengths, np.int64)
+    seen = int(executed.trace.issued[executed.trace.block_ids == number].sum())
+
+    def missing(trace: SMTrace) -> int:
+        return abs(int(instructions_of_warps(trace, lengths).sum()) - seen)
+
     alone = record_blocks(executed, block, most_events)
-    if not counters.decide_nothing:
+    if not counters.decide_nothing or missing(alone) <= _NEAR * seen:
         return alone
     turns = {
         counter: replace(each, first=(each.blocks - 1 - number) * each.warps.bit_count())
         for counter, each in counters.turns.items()
     }
-    lengths = np.array(executed.trace.cfg.lengths, np.int64)
-    seen = int(executed.trace.issued[executed.trace.block_ids == number].sum())
-    last = record_blocks(executed, block, most_events, turns)
-    return min(alone, last, key=lambda trace: abs(int(instructions_of_warps(trace, lengths).sum()) - seen))
+    try:
+        return min(alone, record_blocks(executed, block, most_events, turns), key=missing)
+    except (KernelFault, BudgetExceededError):
+        return alone
 
 
 def execution_of(executed: Executed) -> Execution:

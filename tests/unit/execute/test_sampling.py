@@ -13,6 +13,7 @@ import pytest
 from kerncast.caveats import CaveatKind
 from kerncast.errors import BudgetExceededError, MachineLimitError
 from kerncast.execute import Budget, WholeGrid, execute
+from kerncast.execute.sampling.run import run_launch
 from kerncast.execute.sampling.sample import Sampler, strata_of
 from kerncast.launch import load_launches
 from kerncast.profiles.counts import (
@@ -59,6 +60,46 @@ extern "C" __global__ void drain(int n, int *next, float *y) {
         for (int k = 0; k < 100; ++k) v = v * 1.5f + 2.0f;
         y[i * 32 + threadIdx.x % 32] = v;
     }
+}
+// The same by blocks that take 256 pieces, with pieces in a ring, and behind work of their own.
+__device__ float spun(int turns, float v) { for (int k = 0; k < turns; ++k) v = v * 1.5f + 2.0f; return v; }
+__device__ int taken(int *next, int step) {
+    __shared__ int ticket;
+    __syncthreads();
+    if (threadIdx.x == 0) ticket = atomicAdd(next, step);
+    __syncthreads();
+    return ticket;
+}
+extern "C" __global__ void chunks(int n, int *next, float *y) {
+    for (int i = taken(next, 256); i < n; i = taken(next, 256)) y[i + threadIdx.x] = spun(100, i);
+}
+extern "C" __global__ void ring(int n, int *next, const int *items, float *y) {
+    while (true) {
+        const int i = items[taken(next, 1) & 1023];
+        if (i >= n) return;
+        y[i + threadIdx.x] = spun(100, i);
+    }
+}
+extern "C" __global__ void steal(int n, int *next, float *y) {
+    y[blockIdx.x * blockDim.x + threadIdx.x] = spun(3000, threadIdx.x);
+    for (int i = taken(next, 1); i < n; i = taken(next, 1)) y[i * blockDim.x + threadIdx.x] = spun(100, i);
+}
+// A number of its own for each block, and places for some results, as far as there is room.
+extern "C" __global__ void numbered(int n, int *next, float *y) {
+    const int i = taken(next, 1);
+    if (i < n) y[i * blockDim.x + threadIdx.x] = spun(100, i);
+}
+extern "C" __global__ void with_room(int n, int *next, float *y) {
+    if (blockIdx.x % 10 == 0) {
+        const int i = taken(next, 1);
+        if (i < n) y[i * blockDim.x + threadIdx.x] = spun(100, i);
+    }
+}
+// Work that is done once: what two blocks do the second time tells nothing.
+extern "C" __global__ void once(int n, int *next, float *y) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (y[i] == 0) y[i] = 1 + spun(1000, i);
+    y[i] += 0 * atomicAdd(next, 1);
 }
 // Counters that are no queues: places of results, the ticket of the block that ends last, and a lock.
 extern "C" __global__ void collect(int n, int *next, float *y) {
@@ -305,6 +346,29 @@ def test_blocks_of_a_sample_take_no_more_from_a_queue_than_their_turn(sample_sec
     assert found.sampling.is_whole_grid is is_whole
     assert (CaveatKind.TAKEN_IN_TURN in kinds(found.caveats)) is not is_whole
     assert found.counts[FP32_FLOPS].value == pytest.approx(48000 * 32 * 200, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        ("drain", "queue"), ("chunks", "queue"), ("ring", "queue"), ("steal", "queue"), ("numbered", "number"),
+        ("last", "nothing"), ("with_room", "unknown"), ("once", "unknown"), ("collect", "unknown"), ("lock", "unknown"),
+    ],
+)  # fmt: skip
+def test_what_a_counter_decides_is_told_by_two_blocks(kernel: str, kind: str) -> None:
+    more = {"lock": {"served": "i32[1]"}, "ring": {"items": "i32[1024] iota"}}.get(kernel, {})
+    where = launch(100, 64, n=400, next="i32[1]", **more, y="f32[200000]")
+    counters = run_launch(compiled(SOURCE, kernel), where).counters
+    found = {"queue": counters.queues, "number": counters.numbers, "nothing": counters.decide_nothing}
+    assert [name for name, is_so in found.items() if is_so] == ([] if kind == "unknown" else [kind])
+
+
+def test_a_sample_holds_the_work_of_blocks_that_find_room_for_their_results() -> None:
+    """One block in ten asks: the numbers of their turns would leave out what is done for most of them."""
+    where = launch(20000, 64, n=2500, next="i32[1]", y="f32[1280000]")
+    found = profile(compiled(SOURCE, "with_room"), where, Budget(sample_seconds=0.2)).counts[FP32_FLOPS]
+    exact = profile(compiled(SOURCE, "with_room"), where, WholeGrid()).counts[FP32_FLOPS]
+    assert found.low <= exact.value <= found.high
 
 
 @pytest.mark.parametrize("kernel", ["collect", "last", "lock"])

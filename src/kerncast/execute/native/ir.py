@@ -521,6 +521,7 @@ WORKER = np.dtype(
             MOST_COUNTERS,
         ),  # blocks that take a counter's numbers in turn; 0: who asks first has them
         ("turn_first", "i8", MOST_COUNTERS),  # turns that others have had before
+        ("turn_beyond", "i8", MOST_COUNTERS),  # how much further the counter is
         ("turn_warps", "u4", MOST_COUNTERS),  # warps of a block that take, as bits
         ("asked", "u4", MOST_COUNTERS),  # warps that have asked so far, of any block, as bits
         ("patience", "i8"),  # turns of warps until the worker reports to Python

@@ -1,6 +1,6 @@
 """Run a sample of a launch's blocks, or all of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -26,21 +26,22 @@ class Counters:
     turns: Mapping[int, Turns] = field(default_factory=dict)
     """who asks each of them; empty where that is not known"""
     queues: frozenset[int] = frozenset()
-    """those from which blocks take their work"""
+    """those from which blocks take work until nothing is left"""
+    numbers: frozenset[int] = frozenset()
+    """those that tell each block which one it is"""
     decide_nothing: bool = False
     """whether their numbers change nothing of what two blocks do, and nothing else tells of other blocks"""
     is_affordable: bool = True
     """whether the whole grid can be run, by what these two do where all take turns"""
 
-    @property
-    def queue(self) -> Mapping[int, Turns]:
-        """Who takes work from each queue."""
-        return {counter: each for counter, each in self.turns.items() if counter in self.queues}
+    def of(self, kinds: frozenset[int]) -> Mapping[int, Turns]:
+        """Return who asks some of the counters."""
+        return {counter: each for counter, each in self.turns.items() if counter in kinds}
 
     @property
     def share_work(self) -> bool | None:
         """Whether blocks find their work by what others have done; None where that is not known."""
-        return True if self.queues else False if self.decide_nothing else None
+        return True if self.queues | self.numbers else False if self.decide_nothing else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +207,31 @@ def _run(
 ) -> Executed:
     if counters.queues and not counters.is_affordable:
         try:
-            found = _executed(kernel, replace(setting, turns=counters.queue), progress, engine)
+            return _in_turn(kernel, setting, progress, counters)
         except KernelFault:  # it is no queue: who asks first has what the counter says
             counters, setting = Counters(), prepare(kernel, setting.launch, setting.budget)
-        else:
-            return replace(found, counters=counters)
-    found = _executed(kernel, setting, progress, engine, is_whole=bool(counters.queues))
-    return replace(found, counters=counters)
+    found = replace(_executed(kernel, setting, progress, engine, is_whole=bool(counters.queues)), counters=counters)
+    all_ask = all(asking_blocks(found, counter) == found.sampler.blocks for counter in counters.numbers)
+    return found if all_ask else replace(found, counters=Counters())
+
+
+def _in_turn(kernel: CompiledKernel, setting: Setting, progress: Progress | None, counters: Counters) -> Executed:
+    """Run a sample whose blocks take turns; once more where not all blocks of the grid do."""
+    queues = counters.of(counters.queues)
+    found = replace(_executed(kernel, replace(setting, turns=queues), progress, "native"), counters=counters)
+    asking = {counter: replace(each, blocks=asking_blocks(found, counter)) for counter, each in queues.items()}
+    if asking == queues:
+        return found
+    setting = replace(prepare(kernel, setting.launch, setting.budget), turns=asking)
+    return replace(_executed(kernel, setting, progress, "native"), counters=counters)
+
+
+def asking_blocks(executed: Executed, counter: int) -> int:
+    """Return how many blocks of the grid ask a counter, by the sample; at least one."""
+    counts, atomics = executed.trace.counts, common_counters(executed.setting.linked)
+    places = [place for place, number in enumerate(counts.accessing) if atomics.get(number) == counter]
+    asking = (counts.requests[:, places].sum(axis=1) > 0).astype(np.float64)
+    return max(1, round(executed.sampler.scale(asking).value))
 
 
 def _executed(
@@ -267,27 +286,28 @@ def _plain_engine(setting: Setting, *, is_late: bool = False) -> Engine:
 # warp that asks gets the numbers that fall to it where all take turns, and the counter stays as it is.
 
 
-#: Turns after which nothing is left in any queue.
-_FAR_BEYOND = 2**24
-#: Blocks do less than this part of their work where nothing is left in their queue; all of it where it is none.
-_LESS = 0.95
-#: Loop iterations for a block that finds nothing, beyond those of one that does.
-_MORE_STEPS = 100_000
+#: How far counters are moved on to see what they decide: nothing is left then in any queue. Odd, as rings have powers
+#: of two, and two of them, as one may mean by chance what the counter means now.
+_DISTANCES = (2**30 - 35, 2**29 - 3)
+#: Blocks do less than this part of their work where nothing is left in their queue.
+_LESS = 0.99
+#: Loop iterations for the blocks that are tried: those that wait for others do so for ever.
+_MOST_STEPS = 10_000_000
 
 
 def _counters_of(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Counters:
-    """Return the counters of a launch; queues are those by which two blocks do less when many had their turns.
+    """Return the counters of a launch, and what they decide.
 
-    Fails when: places of results lie out of bounds by then, so that nothing is known of their counter; other warps ask
-    in other blocks.
+    Two blocks run with their turns, and once more with each counter far beyond. A queue is one by which they do less
+    then, and ask less often. Fails when: other warps ask in other blocks. Nothing is known of counters whose numbers
+    lie out of bounds far beyond, or where blocks do other work the second time.
     """
     from kerncast.execute.native import TooLargeError  # noqa: PLC0415  LLVM takes time to load
 
-    program = program_of(kernel, launch)
-    atomics = common_counters(program)
+    atomics = common_counters(program_of(kernel, launch))
     if launch.cooperative or launch.blocks == 1 or not atomics:
         return Counters()
-    setting = prepare(kernel, launch, budget)
+    setting = prepare(kernel, launch, replace(budget, block_steps=min(budget.block_steps, _MOST_STEPS)))
     if setting.launch.cluster_blocks > 1:
         return Counters()
     all_warps = Turns((1 << launch.warps_per_block) - 1, launch.blocks)
@@ -295,43 +315,73 @@ def _counters_of(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Coun
         asked = _trial(setting, dict.fromkeys(atomics.values(), all_warps)).asked
         turns = {counter: replace(all_warps, warps=warps) for counter, warps in enumerate(asked) if warps}
         share = _trial(setting, turns)
+        moved = {counter: _moved(setting, turns, counter) for counter in turns}
+        is_settled = _trial(setting, turns).entered == share.entered
     except (KernelFault, BudgetExceededError, TooLargeError):
         return Counters()
-    left = {counter: _left(setting, turns, counter, share) for counter in turns}
-    queues = frozenset(counter for counter, part in left.items() if part is not None and part < _LESS)
-    is_known = left.keys() == set(atomics.values()) and None not in left.values()
-    decide_nothing = is_known and not queues and telling_accesses(program.function) <= atomics.keys()
-    return Counters(turns, queues, decide_nothing, share.seconds * launch.blocks <= budget.sample_seconds)
+    if not is_settled:
+        return Counters()
+    kinds = {counter: _kind(share, trials, counter, turns[counter]) for counter, trials in moved.items()}
+    queues, numbers = (frozenset(c for c, kind in kinds.items() if kind == k) for k in ("queue", "number"))
+    decide_nothing = kinds.keys() == set(atomics.values()) == {c for c, kind in kinds.items() if kind == "nothing"}
+    decide_nothing &= telling_accesses(setting.program.function) <= atomics.keys()
+    is_affordable = share.seconds * launch.blocks <= budget.sample_seconds
+    return Counters(turns, queues, numbers, decide_nothing, is_affordable)
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
     """What two blocks of a grid do, the first one and that in the middle."""
 
+    blocks: int
     seconds: float
     """nominal seconds, in the mean"""
-    steps: int
-    """basic blocks that their warps enter"""
+    issued: int
+    """instructions of their warps"""
+    entered: bytes
+    """how often each entered each basic block"""
+    asks: Mapping[int, int]
+    """how often they asked each counter"""
     asked: list[int]
-    """warps that ask each counter of the whole grid, as bits"""
+    """warps that asked each counter, as bits"""
 
 
-def _left(setting: Setting, turns: Mapping[int, Turns], counter: int, share: _Trial) -> float | None:
-    """Return the part of their share that two blocks do when a counter is far beyond; None where they fail then."""
-    shorter = replace(setting, budget=replace(setting.budget, block_steps=_MORE_STEPS + share.steps))
+def _kind(
+    share: _Trial, moved: Sequence[_Trial] | None, counter: int, turns: Turns
+) -> Literal["queue", "number", "nothing", "unknown"]:
+    """Return what a counter decides, by what two blocks do with their turns and where it is far beyond."""
+    if moved is None:
+        return "unknown"
+    if all(each.entered == share.entered for each in moved):
+        return "nothing"
+    if not all(each.issued < _LESS * share.issued for each in moved):
+        return "unknown"
+    if all(each.asks[counter] < share.asks[counter] for each in moved):
+        return "queue"
+    asks_once = share.asks[counter] == share.blocks * turns.warps.bit_count()
+    return "number" if asks_once else "unknown"
+
+
+def _moved(setting: Setting, turns: Mapping[int, Turns], counter: int) -> list[_Trial] | None:
+    """Return what two blocks do with a counter far beyond; None where they fail then."""
     try:
-        rest = _trial(shorter, {**turns, counter: replace(turns[counter], first=_FAR_BEYOND)})
+        return [_trial(setting, {**turns, counter: replace(turns[counter], beyond=far)}) for far in _DISTANCES]
     except (KernelFault, BudgetExceededError):
         return None
-    return rest.seconds / share.seconds
 
 
 def _trial(setting: Setting, turns: Mapping[int, Turns]) -> _Trial:
     from kerncast.execute.native import NativeEngine  # noqa: PLC0415  LLVM takes time to load
 
-    engine = NativeEngine(replace(setting, turns=turns))
+    engine, grid = NativeEngine(replace(setting, turns=turns)), setting.launch.blocks
     # Not the last one, which may do what is left to the block that asks last.
-    engine.run([0] if setting.launch.blocks < 3 else [0, (setting.launch.blocks - 1) // 2], None)
-    counts = engine.counts()
-    seconds = nominal_seconds(counts, setting.program.cfg.lengths).mean()
-    return _Trial(float(seconds), int(counts.block_warps.sum()), engine.asked)
+    blocks = [0] if grid < 3 else [0, (grid - 1) // 2]
+    engine.run(blocks, None)
+    counts, lengths = engine.counts(), setting.program.cfg.lengths
+    asks = dict.fromkeys(turns, 0)
+    for number, counter in common_counters(setting.linked).items():
+        place = counts.accessing.index(number)
+        asks[counter] = asks.get(counter, 0) + int(counts.requests[:, place].sum())
+    issued = int((counts.block_warps @ np.array(lengths, np.int64)).sum())
+    seconds = float(nominal_seconds(counts, lengths).mean())
+    return _Trial(len(blocks), seconds, issued, counts.block_warps.tobytes(), asks, engine.asked)

@@ -63,6 +63,8 @@ class Turns:
     """blocks of the grid that take"""
     first: int = 0
     """turns that others have had before"""
+    beyond: int = 0
+    """how much further the counter is, in the direction in which it moves"""
 
 
 @dataclass(frozen=True, slots=True)

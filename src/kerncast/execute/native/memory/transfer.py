@@ -561,11 +561,11 @@ def _turn(o: Operation, counter: int, step: Value) -> _Turn:
     """Return what a counter of the grid says when a warp's next turn comes.
 
     s (n (f + w + W k) + l) for a step s, n lanes of which l come before, f turns that others had, and the turn k of
-    warp w of the W that take.
+    warp w of the W that take; and how much further the counter is.
     """
     emit, block, worker = o.emit, o.block, o.block.pointers.worker
-    places = {name: emit.at(field(emit, worker, WORKER, f"turn_{name}"), 8 * counter) for name in ("blocks", "first")}
-    blocks, first = (emit.load(place, "i64") for place in places.values())
+    names = ("turn_blocks", "turn_first", "turn_beyond")
+    blocks, first, further = (emit.load(emit.at(field(emit, worker, WORKER, n), 8 * counter), "i64") for n in names)
     warps = emit.load(emit.at(field(emit, worker, WORKER, "turn_warps"), 4 * counter), "i32")
     takers = emit.count_lanes(warps)
     slot = emit.at(field(emit, block.pointers.warp, WARP, "taken"), 8 * counter)
@@ -582,8 +582,10 @@ def _turn(o: Operation, counter: int, step: Value) -> _Turn:
     lanes = emit.splat(emit.mul(before, emit.count_lanes(block.executing)))
     lower = emit.and_(emit.splat(block.executing), each_lane(vector("i32"), [(1 << lane) - 1 for lane in range(LANES)]))
     count = emit.add(lanes, emit.cast("zext", emit.intrinsic("ctpop", lower), "i64"))
-    beyond, nothing = emit.mul(emit.resize(count, element(step.type)), step), integer(step.type, 0)
-    in_turn = emit.compare("ne", blocks, 0)
+    by_turns, nothing = emit.mul(emit.resize(count, element(step.type)), step), integer(step.type, 0)
+    distance = emit.resize(emit.splat(further), element(step.type))
+    distance = emit.select(emit.compare("slt", step, 0), emit.sub(nothing, distance), distance)
+    beyond, in_turn = emit.add(by_turns, distance), emit.compare("ne", blocks, 0)
     return _Turn(emit.select(in_turn, nothing, step), emit.select(in_turn, beyond, nothing))
 
 
