@@ -515,11 +515,7 @@ WORKER = np.dtype(
         ("segments", "u8"),
         ("segment_count", "i8"),
         ("segment_limit", "i8"),
-        (
-            "turn_blocks",
-            "i8",
-            MOST_COUNTERS,
-        ),  # blocks that take a counter's numbers in turn; 0: who asks first has them
+        ("turn_blocks", "i8", MOST_COUNTERS),  # blocks that take a counter's numbers in turn; 0: they do not
         ("turn_first", "i8", MOST_COUNTERS),  # turns that others have had before
         ("turn_beyond", "i8", MOST_COUNTERS),  # how much further the counter is
         ("turn_warps", "u4", MOST_COUNTERS),  # warps of a block that take, as bits

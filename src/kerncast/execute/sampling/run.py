@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
@@ -13,6 +14,7 @@ from kerncast.execute.counting import Sums
 from kerncast.execute.sampling.sample import Budget, Sampler, nominal_seconds
 from kerncast.execute.setup.arena import Touched
 from kerncast.execute.setup.dataflow import blocks_are_independent, common_counters
+from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.prepare import contents, linked_program, prepare, program_of
 from kerncast.execute.setup.state import Engine, Progress, Setting, Turns
 from kerncast.launch import NO_CLUSTER, Launch
@@ -54,7 +56,7 @@ class Executed:
     sampler: Sampler
     is_independent: bool
     """whether no block may read what another one writes, so that blocks can run again on the same memory"""
-    counters: "Counters"
+    counters: Counters
     """counters of the whole grid, and what their numbers decide"""
 
     @property
@@ -189,10 +191,11 @@ def run_launch(
     engine: EngineName = "native",
 ) -> Executed:
     """Execute as ``execute`` does, and keep what is needed to run further blocks."""
+    budget = budget or Budget()
     try:
         _check_parameters(kernel)
-        counters = _counters_of(kernel, launch, budget or Budget()) if engine == "native" else Counters()
-        return _run(kernel, prepare(kernel, launch, budget or Budget()), progress, engine, counters)
+        counters = _counters_of(kernel, launch, budget) if engine == "native" else Counters()
+        return _run(kernel, prepare(kernel, launch, budget), progress, engine, counters)
     except BudgetExceededError as refusal:
         if refusal.where is not None:
             raise
@@ -228,10 +231,15 @@ def _in_turn(kernel: CompiledKernel, setting: Setting, progress: Progress | None
 
 def asking_blocks(executed: Executed, counter: int) -> int:
     """Return how many blocks of the grid ask a counter, by the sample; at least one."""
-    counts, atomics = executed.trace.counts, common_counters(executed.setting.linked)
-    places = [place for place, number in enumerate(counts.accessing) if atomics.get(number) == counter]
-    asking = (counts.requests[:, places].sum(axis=1) > 0).astype(np.float64)
+    asking = (_asks(executed.trace.counts, executed.setting.linked, counter) > 0).astype(np.float64)
     return max(1, round(executed.sampler.scale(asking).value))
+
+
+def _asks(counts: BlockCounts, program: Program, counter: int) -> npt.NDArray[np.int64]:
+    """Return [n] how often warps of each block asked a counter."""
+    atomics = common_counters(program)
+    places = [place for place, number in enumerate(counts.accessing) if atomics.get(number) == counter]
+    return np.asarray(counts.requests[:, places].sum(axis=1), np.int64)
 
 
 def _executed(
@@ -378,10 +386,7 @@ def _trial(setting: Setting, turns: Mapping[int, Turns]) -> _Trial:
     blocks = [0] if grid < 3 else [0, (grid - 1) // 2]
     engine.run(blocks, None)
     counts, lengths = engine.counts(), setting.program.cfg.lengths
-    asks = dict.fromkeys(turns, 0)
-    for number, counter in common_counters(setting.linked).items():
-        place = counts.accessing.index(number)
-        asks[counter] = asks.get(counter, 0) + int(counts.requests[:, place].sum())
+    asks = {counter: int(_asks(counts, setting.linked, counter).sum()) for counter in turns}
     issued = int((counts.block_warps @ np.array(lengths, np.int64)).sum())
     seconds = float(nominal_seconds(counts, lengths).mean())
     return _Trial(len(blocks), seconds, issued, counts.block_warps.tobytes(), asks, engine.asked)
